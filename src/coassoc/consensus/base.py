@@ -15,10 +15,10 @@ from ..core.counts import Counts, Layout, ScoreTable, cluster_densities, mean_de
 from ..engines import Engine, Rows, resolve
 from ..ensemble import Ensemble
 from ..ensemble.ensemble import is_on_gpu
-from ..ensemble.frames import KINDS, as_series
 from ..ensemble.gpu import beside, known_rows, no_labels
 from ..ensemble.gpu import look_up as gpu_look_up
 from ..ensemble.io.coding import is_dask
+from ..ensemble.tables import FRAMES, as_series
 from ..metrics.labels import check_copies, check_labels, check_partition_weights
 from ..metrics.membership import membership_strengths
 from ..metrics.profiles import ProfileMixin
@@ -83,7 +83,7 @@ class ConsensusEstimator(
     def _framed(self, values: Any, X: Any, name: str = "labels") -> Any:
         """Values of the items, as a Series where `set_output` asked for frames."""
         kind = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
-        return as_series(values, X, kind, name) if kind in KINDS and isinstance(values, np.ndarray) else values
+        return as_series(values, X, kind, name) if kind in FRAMES and isinstance(values, np.ndarray) else values
 
     def find_labels(self, ensemble: Ensemble) -> Any:
         """The consensus labels of an ensemble: what a method of your own has to provide.

@@ -13,8 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from ..core.checks import check_integer, seed_from, stream
 from ..ensemble import Ensemble
-from ..ensemble.communities import node_names
-from ..ensemble.pairs import adjacency, pair_shares
+from ..ensemble.graphs import adjacency, node_names, pair_shares
 from ..metrics.scores import counts_of
 from .base import ConsensusEstimator, host_ensemble
 

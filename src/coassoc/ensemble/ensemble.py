@@ -9,15 +9,12 @@ import numpy as np
 
 from ..core.counts import smallest_unsigned
 from ..engines.contract import Loadable
-from .communities import are_communities, check_no_communities, community_labels
-from .encode import Column, check_missing_rule, encode_column
-from .frames import ids_of
+from .encode import check_missing_rule, encode_column
+from .graphs import are_communities, check_no_communities, community_labels, graph_shares, is_graph, pair_shares
 from .io.coding import Coding
 from .io.roles import warn_of_odd_columns, warn_of_transposed
-from .memberships import check_no_memberships, drawn_labels, is_membership_matrix
-from .pairs import check_pairs, graph_shares, is_graph, pair_shares
 from .rows import count_values, distinct_rows, row_chunks, tally_integers
-from .tables import Vocabulary, check_table_shape, column_values, columns_of
+from .tables import Vocabulary, check_table_shape, column_values, columns_of, drawn_labels, ids_of, is_membership_matrix
 
 
 class Ensemble(Loadable):
@@ -30,14 +27,13 @@ class Ensemble(Loadable):
     Parameters
     ----------
     partitions : array-like of shape (n_samples, n_partitions), or Ensemble
-        One row per item, one column per clustering. Integers, strings, booleans, whole floats; NumPy array,
-        memory map, nested list of rows, pandas, polars or pyarrow table. A path (of a file or a folder) or a
-        Dask collection gives an ensemble that leaves the labels where they are: see the page on scale.
+        One row per item, one column per clustering: integers, strings, booleans, whole floats in a NumPy array, memory
+        map, nested list of rows, pandas, polars or pyarrow table. A path (of a file or a folder) or a Dask collection
+        gives an ensemble that leaves the labels where they are: see the page on scale.
     missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
-        What a missing label is and becomes. ``"negative"``: NaN, None and negative integers (HDBSCAN's noise)
-        are missing. ``"nan"``: only NaN and None are; negative integers are ordinary labels. ``"cluster"`` and
-        ``"singletons"``: NaN, None and negative integers form one more cluster of that clustering, or one
-        cluster each.
+        What a missing label is and becomes. ``"negative"``: NaN, None and negative integers (HDBSCAN's noise) are
+        missing. ``"nan"``: only NaN and None are. ``"cluster"`` and ``"singletons"``: NaN, None and negative integers
+        form one more cluster of that clustering, or one cluster each.
 
     Attributes
     ----------
@@ -52,12 +48,11 @@ class Ensemble(Loadable):
     names : list of str
         Names of the clusterings.
     categories : list of ndarray
-        For each clustering, the original label behind each code.
+        The original label behind each code of each clustering.
     has_missing : bool
         Whether any label is missing.
     item_ids, classes : ndarray or None
-        Names of the items (the index of a pandas frame, or what :func:`read_ensemble` found), and known classes kept
-        for scoring.
+        Names of the items (the index of a pandas frame, or what :func:`read_ensemble` found), and known classes.
 
     Examples
     --------
@@ -71,8 +66,7 @@ class Ensemble(Loadable):
 
     Notes
     -----
-    Building takes O(n_samples * n_partitions) time and one byte per label in the common case. An unsigned
-    array whose columns already run over 0..k-1 without gaps, with k up to 65 536, is used as it is, without a copy.
+    An unsigned array whose columns already run over 0..k-1 without gaps is used as it is, without a copy.
     """
 
     codes: np.ndarray
@@ -82,7 +76,7 @@ class Ensemble(Loadable):
     names: list[str]
     categories: list[np.ndarray]
     has_missing: bool
-    item_ids: np.ndarray | None = None  # names of the items and their known classes, where a file has them
+    item_ids: np.ndarray | None = None
     classes: np.ndarray | None = None
 
     def __new__(cls, partitions: Any = None, **_: Any) -> Ensemble:
@@ -100,15 +94,10 @@ class Ensemble(Loadable):
         if isinstance(partitions, Ensemble):
             self.__dict__.update(partitions.__dict__)
             return
-        if isinstance(partitions, np.ndarray) and partitions.dtype.kind in "iufb":
-            check_table_shape(partitions.shape)
-            if self._encode_integers(partitions, missing):
-                warn_of_transposed("partitions", *partitions.shape)
-                return
-        check_no_communities(partitions)
-        check_no_memberships(partitions)
+        if self._encode_integers(partitions, missing):
+            warn_of_transposed("partitions", *partitions.shape)
+            return
         names, columns, n_rows = columns_of(partitions)
-        check_table_shape((n_rows, len(names)))
         warn_of_transposed("partitions", n_rows, len(names))
         self._encode(names, columns, n_rows, missing)
         self.item_ids = ids_of(partitions)
@@ -127,20 +116,13 @@ class Ensemble(Loadable):
         names : list of str, optional
             Name of each clustering; those of a dict are its keys.
         missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
-            What is missing, and what becomes of it: as for `Ensemble`.
-
-        Returns
-        -------
-        Ensemble
+            As for `Ensemble`.
 
         Examples
         --------
         >>> import coassoc as ca
-        >>> runs = ca.Ensemble.from_partitions({"kmeans": [0, 0, 1, 1], "hdbscan": ["a", "b", "b", None]})
-        >>> runs
+        >>> ca.Ensemble.from_partitions({"kmeans": [0, 0, 1, 1], "hdbscan": ["a", "b", "b", None]})
         Ensemble(4 items, 2 clusterings of 2 clusters, uint8, some labels missing)
-        >>> runs.names, runs.has_missing
-        (['kmeans', 'hdbscan'], True)
         """
         check_missing_rule(missing)
         if isinstance(partitions, dict):
@@ -150,23 +132,21 @@ class Ensemble(Loadable):
         if not vectors:
             raise ValueError("partitions must hold at least one label vector, got none.")
         check_no_communities(vectors)
-        columns: list[tuple[np.ndarray, np.ndarray | None]] = []
-        for j, vector in enumerate(vectors):
-            values, nulls = column_values(vector)
+        columns = [column_values(vector) for vector in vectors]
+        for j, (values, _) in enumerate(columns):
             if values.ndim != 1:
                 way_out = "pass a table of shape (n_samples, n_partitions) to Ensemble(...)"
                 if is_membership_matrix(values):
                     way_out = "its rows sum to 1: pass soft memberships to Ensemble.from_memberships(...)"
                 raise ValueError(f"partitions[{j}] must be one-dimensional, got shape {values.shape}; {way_out}.")
-            if len(values) != len(columns[0][0] if columns else values):
+            if len(values) != len(columns[0][0]):
                 raise ValueError(
                     f"partitions[{j}] has {len(values)} labels but partitions[0] has {len(columns[0][0])}; "
                     "every clustering must label the same items in the same order (use None where absent)."
                 )
-            columns.append((values, nulls))
-        names = [str(j) for j in range(len(vectors))] if names is None else list(map(str, names))
-        if len(names) != len(vectors):
-            raise ValueError(f"names must have one entry per partition ({len(vectors)}), got {len(names)}.")
+        names = _names(names, len(columns))
+        if len(names) != len(columns):
+            raise ValueError(f"names must have one entry per partition ({len(columns)}), got {len(names)}.")
         check_table_shape((len(columns[0][0]), len(columns)))
         return cls.from_columns(names, columns, len(columns[0][0]), missing)
 
@@ -180,18 +160,13 @@ class Ensemble(Loadable):
         ----------
         communities : list, or dict from name to one of its elements
             One clustering of the nodes per element: a list (or generator) of sets of nodes, as networkx returns, a
-            dict from node to label, a ``VertexClustering`` of igraph, or a ``NodeClustering`` of cdlib. A
-            node that is absent from one of them, or has a negative label, is missing there.
+            dict from node to label, a ``VertexClustering`` of igraph, or a ``NodeClustering`` of cdlib. A node that is
+            absent from one of them, or has a negative label, is missing there.
         nodes : list of nodes or graph of networkx or igraph, optional
-            All nodes, in the order of the items. By default those of the clusterings, a graph's in the order of the
-            graph, others sorted.
+            All nodes, in the order of the items (``item_ids``). By default those of the clusterings, a graph's in the
+            order of the graph, others sorted.
         names : list of str, optional
             Names of the clusterings.
-
-        Returns
-        -------
-        Ensemble
-            With the nodes in ``item_ids``.
 
         Examples
         --------
@@ -213,7 +188,7 @@ class Ensemble(Loadable):
         r"""Ensemble of hard labels drawn from soft memberships.
 
         Each draw gives item i the label c with probability :math:`P_{ic}`, so that the expected co-association of two
-        items is the mean of :math:`(P P^T)_{ii'}` over the matrices.
+        items is the mean of :math:`(P P^T)_{ii'}` over the matrices. The draws of one matrix are side by side.
 
         Parameters
         ----------
@@ -223,11 +198,6 @@ class Ensemble(Loadable):
             Label vectors drawn from each matrix.
         random_state : int, Generator, RandomState or None, default=None
             Seed.
-
-        Returns
-        -------
-        Ensemble
-            ``n_draws`` clusterings per matrix, those of one matrix side by side.
 
         Examples
         --------
@@ -293,16 +263,15 @@ class Ensemble(Loadable):
         tallies = tally_integers(table, missing != "nan")
         if tallies is None or (missing == "singletons" and any(tally.missing for tally in tallies)):
             return False
-        coding = Coding.of(tallies, [str(j) for j in range(table.shape[1])], missing)
-        sizes = np.split(coding.sizes, coding.offsets[1:-1])
-        self._store(coding.codes_of(table), coding.n_clusters, sizes, coding.names, coding.categories)
+        coding = Coding.of(tallies, _names(None, table.shape[1]), missing)
+        self._store(coding.codes_of(table), coding.n_clusters, coding.sizes, coding.names, coding.categories)
         return True
 
     def _encode(self, names: list[str], columns: Iterable, n_rows: int, missing: str) -> None:
         codes: np.ndarray | None = None
         n_clusters, sizes, categories = [], [], []
         for j, (values, nulls) in enumerate(columns):
-            column: Column = encode_column(values, nulls, names[j], missing)
+            column = encode_column(values, nulls, names[j], missing)
             dtype = smallest_unsigned(column.n_clusters + column.has_missing)
             if codes is None:
                 codes = np.empty((n_rows, len(names)), dtype=dtype)
@@ -310,11 +279,9 @@ class Ensemble(Loadable):
                 codes = codes.astype(dtype)
             codes[:, j] = column.codes
             n_clusters.append(column.n_clusters)
-            count = np.bincount(column.codes, minlength=column.n_clusters + 1)
-            sizes.append(count[: column.n_clusters])
+            sizes.append(np.bincount(column.codes, minlength=column.n_clusters)[: column.n_clusters])
             categories.append(column.categories)
-        assert codes is not None
-        self._store(codes, np.array(n_clusters, dtype=np.int64), sizes, names, categories)
+        self._store(codes, np.array(n_clusters, dtype=np.int64), np.concatenate(sizes), names, categories)
 
     def _store_codes(self, codes: Any, n_clusters: Any, names: Any = None, categories: Any = None) -> None:
         if codes.dtype.name not in ("uint8", "uint16", "uint32"):
@@ -326,8 +293,8 @@ class Ensemble(Loadable):
                 f"n_clusters must hold one positive number per partition ({codes.shape[1]}), got {n_clusters}."
             )
         sizes = [counts[:k] for counts, k in zip(self._count_codes(codes, n_clusters), n_clusters)]
-        names = [str(j) for j in range(len(n_clusters))] if names is None else list(map(str, names))
-        self._store(codes, n_clusters, sizes, names, categories or [np.arange(k) for k in n_clusters])
+        categories = categories or [np.arange(k) for k in n_clusters]
+        self._store(codes, n_clusters, np.concatenate(sizes), _names(names, len(n_clusters)), categories)
 
     def _count_codes(self, codes: Any, n_clusters: np.ndarray) -> Any:
         """How often each code of each partition occurs."""
@@ -339,14 +306,11 @@ class Ensemble(Loadable):
                 )
         return count_values(codes, np.zeros_like(n_clusters), n_clusters)
 
-    def _store(self, codes, n_clusters, sizes, names, categories) -> None:
-        self.codes = codes
-        self.n_clusters = n_clusters
+    def _store(self, codes: Any, n_clusters: np.ndarray, sizes: np.ndarray, names: list[str], categories: list) -> None:
+        self.codes, self.n_clusters, self.sizes = codes, n_clusters, sizes.astype(np.int64)
+        self.names, self.categories = names, categories
         self.offsets = np.concatenate([[0], np.cumsum(n_clusters)]).astype(np.int64)
-        self.sizes = np.concatenate(sizes).astype(np.int64)
-        self.names = names
-        self.categories = categories
-        observed = np.array([s.sum() for s in sizes], dtype=np.int64)
+        observed = np.add.reduceat(self.sizes, self.offsets[:-1])
         self.has_missing = bool((observed < codes.shape[0]).any())
         if not observed.any():
             raise ValueError("partitions: every label is missing; there is nothing to agree on.")
@@ -406,12 +370,11 @@ class Ensemble(Loadable):
         """Indices of the items no partition labels, or None when there are none."""
         if not self.has_missing:
             return None
-        rows = np.concatenate(
-            [
-                start + np.flatnonzero(~self.observed(slice(start, stop)).any(axis=1))
-                for start, stop in row_chunks(self.codes)
-            ]
-        )
+        chunks = [
+            start + np.flatnonzero(~self.observed(slice(start, stop)).any(axis=1))
+            for start, stop in row_chunks(self.codes)
+        ]
+        rows = np.concatenate(chunks)
         return rows if len(rows) else None
 
     def one_hot(self, dtype: Any = np.float64, rows: slice = slice(None)):
@@ -431,12 +394,7 @@ class Ensemble(Loadable):
         return csr_matrix((np.ones(len(columns), dtype=dtype), columns, indptr), shape=(len(observed), self.n_codes))
 
     def noise_share(self) -> np.ndarray:
-        """Share of the clusterings that leave each item without a label, such as the noise of HDBSCAN.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            0 where every clustering labels the item, 1 where none does.
+        """Share of the clusterings, from 0 to 1, that leave each item without a label, such as the noise of HDBSCAN.
 
         Examples
         --------
@@ -446,15 +404,14 @@ class Ensemble(Loadable):
         """
         shares = np.zeros(self.n_samples)
         for start, stop in row_chunks(self.codes) if self.has_missing else ():
-            labelled = self.observed(slice(start, stop)).sum(axis=1)
-            shares[start:stop] = (self.n_partitions - labelled) / self.n_partitions
+            shares[start:stop] = (~self.observed(slice(start, stop))).mean(axis=1)
         return shares
 
     def coassociation(self, rows: Any, cols: Any = None, *, max_bytes: int = 1 << 30, engine: Any = "auto") -> Any:
         """Co-association of a block of items, of pairs of items, or of the edges of a graph.
 
-        ``A[i, i']`` is the share of clusterings that put items i and i' together, among those that label both
-        (0 when none does).
+        ``A[i, i']`` is the share of clusterings that put items i and i' together, among those that label both (0 when
+        none does).
 
         Parameters
         ----------
@@ -472,10 +429,6 @@ class Ensemble(Loadable):
         -------
         ndarray of shape (len(rows), len(cols)), or (m,) for pairs, or CSR matrix with the pattern of the graph
 
-        Notes
-        -----
-        Pairs and edges take O(m * n_partitions) time, and memory for m results.
-
         Examples
         --------
         >>> import coassoc as ca
@@ -489,7 +442,7 @@ class Ensemble(Loadable):
         if cols is None and is_graph(rows):
             return graph_shares(self, rows, engine)
         if cols is None and np.ndim(rows) == 2:
-            return pair_shares(self, check_pairs(rows, self.n_samples), engine)
+            return pair_shares(self, rows, engine)
         left = self._item_index(rows, "rows")
         right = left if cols is None else self._item_index(cols, "cols")
         need = len(left) * len(right) * 8
@@ -498,43 +451,22 @@ class Ensemble(Loadable):
                 f"coassociation of {len(left)} x {len(right)} items needs {need} bytes, above max_bytes={max_bytes}; "
                 "ask for fewer items, or raise max_bytes."
             )
-        a, b = self.codes[left], self.codes[right]
-        together = np.zeros((len(left), len(right)), dtype=np.int32)
-        both = np.zeros_like(together) if self.has_missing else None
-        for j, k in enumerate(self.n_clusters):
-            equal = a[:, j, None] == b[None, :, j]
-            if both is not None:
-                seen = (a[:, j] != k)[:, None] & (b[:, j] != k)[None, :]
-                both += seen
-                equal &= seen
-            together += equal
-        if both is None:
-            return together / self.n_partitions
-        return np.divide(together, both, out=np.zeros(together.shape), where=both > 0)
+        together, both = np.zeros((2, len(left), len(right)), dtype=np.int32)
+        for a, b, k in zip(self.codes[left].T, self.codes[right].T, self.n_clusters):
+            seen = (a != k)[:, None] & (b != k)
+            both += seen
+            together += seen & (a[:, None] == b)
+        return together / np.maximum(both, 1)
 
     def distinct(self) -> tuple[Ensemble, np.ndarray, np.ndarray]:
-        """The different rows, in order of first appearance, with how often each occurs.
-
-        Returns
-        -------
-        ensemble : Ensemble
-            The different rows.
-        counts : ndarray of int
-            How many items carry each.
-        inverse : ndarray of int
-            For each item, its row in `ensemble`.
-        """
+        """The different rows in order of first appearance, how often each occurs, and for each item its row there."""
         first, counts, inverse = distinct_rows(self.codes)
         return self.take(first), counts, inverse
 
     def take(self, rows: np.ndarray) -> Ensemble:
         """The same partitions on some of the items; base clusters keep their codes, also when left empty."""
-        return Ensemble.from_codes(
-            np.ascontiguousarray(self.codes[rows]),
-            self.n_clusters,
-            names=self.names,
-            categories=self.categories,
-        )
+        codes = np.ascontiguousarray(self.codes[rows])
+        return Ensemble.from_codes(codes, self.n_clusters, names=self.names, categories=self.categories)
 
     def vocabulary(self) -> Vocabulary:
         """The labels behind the codes, for coding new rows."""
@@ -555,6 +487,11 @@ class Ensemble(Loadable):
         if index.ndim != 1:
             raise IndexError(f"{name} must be one-dimensional, got shape {index.shape}.")
         return index
+
+
+def _names(names: Sequence[str] | None, n_partitions: int) -> list[str]:
+    """Names of the clusterings, by default their numbers."""
+    return list(map(str, range(n_partitions) if names is None else names))
 
 
 def is_on_gpu(table: Any) -> bool:

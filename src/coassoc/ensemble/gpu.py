@@ -71,8 +71,7 @@ class DeviceEnsemble(Ensemble):
     def to_host(self) -> Ensemble:
         """The same ensemble with its codes in the host's memory, for other engines and reports."""
         host: Ensemble = object.__new__(Ensemble)  # the codes were validated and counted on the GPU
-        sizes = np.split(self.sizes, self.offsets[1:-1])
-        host._store(self.device.get(self.codes), self.n_clusters, sizes, self.names, self.categories)
+        host._store(self.device.get(self.codes), self.n_clusters, self.sizes, self.names, self.categories)
         return host
 
 

@@ -1,15 +1,22 @@
-"""Tables of labels in any container -> named columns of (values, nulls), one at a time -> codes of known labels."""
+"""Tables in any container: columns of labels, draws from memberships, codes of known labels, and results as frames."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import smallest_unsigned
 from .encode import Dictionary, as_objects, encode_column, is_negative
+from .graphs import check_no_communities
+
+FRAMES = ("pandas", "polars")
+_FIRST_ROWS = 64  # of a table are enough to recognise memberships
+_TOLERANCE = 1e-6  # of the sum of a row of memberships: single precision
 
 
 def check_table_shape(shape: tuple[int, ...]) -> None:
@@ -29,6 +36,8 @@ def check_table_shape(shape: tuple[int, ...]) -> None:
 
 def columns_of(table: Any) -> tuple[list[str], Iterator, int]:
     """Names, (values, nulls) of each column, and the number of rows of any supported table."""
+    check_no_communities(table)
+    _check_no_memberships(table)
     module = type(table).__module__.split(".")[0]
     if module.startswith("dask") and hasattr(table, "compute"):
         return columns_of(table.compute())
@@ -38,6 +47,7 @@ def columns_of(table: Any) -> tuple[list[str], Iterator, int]:
             series = (table.iloc[:, j] for j in range(len(names)))
         else:
             series = (table[:, j] if module == "polars" else table.column(j) for j in range(len(names)))
+        check_table_shape(table.shape)
         return names, (column_values(s) for s in series), int(table.shape[0])
     if module == "anndata":
         raise TypeError(
@@ -137,17 +147,73 @@ def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:
             used, indices = np.unique(np.append(indices, -1), return_inverse=True)
             known, indices = known.take(pa.array(used[1:])), indices[:-1] - 1
         return Dictionary(indices, as_objects(known.to_pylist())), None
-    nulls = _or_none(np.asarray(series.is_null().to_numpy(zero_copy_only=False), dtype=bool))
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
-        filled = series if nulls is None else series.fill_null(False if pa.types.is_boolean(kind) else 0)
-        return filled.to_numpy(zero_copy_only=False), nulls
     if pa.types.is_floating(kind):
         return series.fill_null(float("nan")).to_numpy(zero_copy_only=False), None
-    return as_objects(series.to_pylist()), nulls
+    if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):
+        return as_objects(series.to_pylist()), None
+    nulls = np.asarray(series.is_null()) if series.null_count else None
+    return series.fill_null(False if pa.types.is_boolean(kind) else 0).to_numpy(zero_copy_only=False), nulls
 
 
-def _or_none(mask: np.ndarray) -> np.ndarray | None:
-    return mask if mask.any() else None
+# -- soft memberships ------------------------------------------------------------------------------------------
+
+
+def drawn_labels(memberships: Iterable[Any], n_draws: int, random_state: Any) -> Iterator[np.ndarray]:
+    """`n_draws` label vectors for each matrix of memberships, −1 with the probability that a row lacks to 1."""
+    n_draws, seed = check_integer(n_draws, "n_draws"), seed_from(random_state)
+    n_rows = None
+    for j, given in enumerate(memberships):
+        matrix = _check_memberships(given, f"memberships[{j}]")
+        if n_rows not in (None, len(matrix)):
+            raise ValueError(f"memberships[{j}] has {len(matrix)} rows but memberships[0] has {n_rows}.")
+        n_rows = len(matrix)
+        ends = np.cumsum(matrix, axis=1)
+        total = np.where(ends[:, -1] > 1 - _TOLERANCE, ends[:, -1], 1.0)
+        for draw in range(n_draws):
+            at = stream(seed, j, draw).random(n_rows) * total
+            labels = np.count_nonzero(ends <= at[:, None], axis=1)
+            yield np.where(labels < matrix.shape[1], labels, -1)
+
+
+def is_membership_matrix(table: Any) -> bool:
+    """Whether a table holds shares of clusters and no labels, by its first rows: they sum to 1, and are not whole."""
+    if hasattr(table, "tocsr"):  # sparse, which `Ensemble` refuses
+        return False
+    try:
+        values = np.asarray(table[:_FIRST_ROWS])
+    except (TypeError, ValueError, KeyError, IndexError):
+        return False
+    if values.ndim != 2 or values.shape[1] < 2 or values.dtype.kind != "f" or (values == np.floor(values)).all():
+        return False
+    return bool((values >= 0).all() and (np.abs(values.sum(axis=1) - 1) <= _TOLERANCE).all())
+
+
+def _check_no_memberships(table: Any) -> None:
+    """Reject soft memberships in the place of a label table, and name the function that takes them."""
+    if is_membership_matrix(table):
+        raise ValueError(
+            "partitions must hold labels, got soft memberships: every row sums to 1. Use "
+            "Ensemble.from_memberships([P1, P2, ...]), or labels P.argmax(axis=1)."
+        )
+
+
+def _check_memberships(given: Any, name: str) -> np.ndarray:
+    matrix = np.asarray(given, dtype=np.float64)
+    if matrix.ndim != 2 or not matrix.size:
+        raise ValueError(
+            f"{name} must have shape (n_samples, n_clusters), got {matrix.shape}; memberships is a list of matrices "
+            "(write [P] for a single one)."
+        )
+    highest = matrix.sum(axis=1).max()
+    if not (matrix >= 0).all() or not highest <= 1 + _TOLERANCE:  # NaN is neither
+        raise ValueError(
+            f"{name} must hold probabilities, rows with a sum of at most 1; the smallest entry is {matrix.min()}, the "
+            f"largest sum {highest}. Divide each row by its sum."
+        )
+    return matrix
+
+
+# -- codes of known labels -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -200,3 +266,53 @@ class Vocabulary:
         codes = [known.get(label, absent if is_negative(label) else k) for label in labels.tolist()]
         lone = [label != label for label in labels.tolist()]  # NaN: a missing label that was made a cluster
         return np.append(np.where(lone, absent, codes), absent).astype(np.int64)
+
+
+# -- results as frames -----------------------------------------------------------------------------------------
+
+
+def _frame_package(kind: str) -> Any:
+    """pandas or polars, or why not."""
+    try:
+        return import_module(check_choice(kind, "kind", FRAMES))
+    except ImportError:
+        raise ImportError(f"a {kind} frame needs {kind}: pip install {kind}.") from None
+
+
+class Columns(dict):
+    """A table as a dictionary of columns of one length, the first of which names the rows."""
+
+    def to_frame(self, kind: str = "pandas") -> Any:
+        """The table as a data frame.
+
+        Parameters
+        ----------
+        kind : {"pandas", "polars"}, default="pandas"
+            In pandas the first column is the index; polars has none, and keeps it as a column.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+        """
+        package = _frame_package(kind)
+        if kind == "polars":
+            return package.DataFrame({name: np.asarray(column).tolist() for name, column in self.items()})
+        return package.DataFrame(dict(self)).set_index(next(iter(self)))
+
+
+def ids_of(table: Any) -> np.ndarray | None:
+    """The index of a pandas frame as ids; None for the default index and for one with duplicates or levels."""
+    index: Any = getattr(table, "index", None)
+    if type(table).__module__.split(".")[0] != "pandas" or not index.is_unique or index.nlevels > 1:
+        return None
+    values = index.to_numpy()
+    return None if values.dtype.kind == "i" and (values == np.arange(len(values))).all() else values
+
+
+def as_series(values: Any, X: Any, kind: str, name: str) -> Any:
+    """Values of the items as a Series; in pandas under the index of `X`, or the ids of an ensemble."""
+    package = _frame_package(kind)
+    if kind == "polars":
+        return package.Series(name, values)
+    index = X.index if hasattr(X, "iloc") else getattr(X, "item_ids", None)
+    return package.Series(values, index=index, name=name)

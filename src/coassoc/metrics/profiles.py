@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ensemble.frames import Columns
+from ..ensemble.tables import Columns
 from .labels import check_labels
 
 _MOST_CATEGORIES = 50  # a column with more different strings names items

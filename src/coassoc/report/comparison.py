@@ -21,7 +21,7 @@ from ..core.checks import check_integer
 from ..core.counts import density_from_counts
 from ..engines.memory import PeakMemory, format_size
 from ..ensemble import Ensemble, check_ensemble
-from ..ensemble.frames import Columns
+from ..ensemble.tables import Columns
 from ..metrics import nmi, partition_nmi
 from ..metrics.labels import check_labels
 from ..metrics.scores import counts_of, mean_nmi

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.counts import inter_densities
 from ..ensemble import Ensemble, check_ensemble
-from ..ensemble.frames import Columns
+from ..ensemble.tables import Columns
 from ..metrics import cluster_recovery, inter_density, item_consensus, pairwise_nmi, partition_nmi
 from ..metrics.labels import check_labels
 from ..metrics.membership import ItemConsensus

@@ -1,4 +1,4 @@
-"""Frames in, frames out: ids stay with the labels, the tables and the comparison."""
+"""Frames in, frames out: ids stay with the labels; soft memberships: labels drawn have the probabilities asked for."""
 
 from __future__ import annotations
 
@@ -66,3 +66,70 @@ def test_a_comparison_is_a_frame_and_a_plot_and_takes_own_estimators():
         ca.compare(FRAME, 2, [3])
     pytest.importorskip("matplotlib").use("agg")
     assert [text.get_text() for text in result.plot().get_legend().get_texts()] == ["density", "ensemble nmi"]
+
+
+# -- soft memberships ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def matrices():
+    rng = np.random.default_rng(0)
+    return [rng.dirichlet([1, 1, 1], 20), rng.dirichlet([0.3] * 5, 20)]
+
+
+def test_expected_coassociation_is_the_product_of_memberships(matrices):
+    ens = ca.Ensemble.from_memberships(matrices, n_draws=2000, random_state=0)
+    assert ens.n_partitions == 4000
+    expected = np.mean([P @ P.T for P in matrices], axis=0)
+    found = ens.coassociation("all")
+    apart = ~np.eye(20, dtype=bool)
+    assert np.abs(found - expected)[apart].max() < 5 * 0.5 / np.sqrt(4000)  # five standard errors
+    assert (found[~apart] == 1).all()
+
+
+def test_hard_memberships_are_drawn_as_they_are():
+    P = np.eye(4)[[0, 1, 2, 3, 1]]
+    ens = ca.Ensemble.from_memberships([P], n_draws=3, random_state=1)
+    assert all(ens.partition(j).tolist() == [0, 1, 2, 3, 1] for j in range(3))
+
+
+def test_what_a_row_lacks_to_one_is_noise():
+    P = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
+    ens = ca.Ensemble.from_memberships([P], n_draws=1000, random_state=0)
+    share = ens.noise_share()
+    assert share[0] == 1 and share[2] == 0 and abs(share[1] - 0.5) < 0.08
+
+
+def test_one_seed_gives_one_ensemble(matrices):
+    a, b, c = (ca.Ensemble.from_memberships(matrices, n_draws=2, random_state=s) for s in (3, 3, 4))
+    assert (a.codes == b.codes).all() and not np.array_equal(a.codes, c.codes)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([[0.5, 0.5]], r"must have shape \(n_samples, n_clusters\), got \(2,\)"),
+        ([[[0.7, 0.7]]], "largest sum 1.4"),
+        ([[[-0.1, 0.7]]], "smallest entry is -0.1"),
+        ([[[np.nan, 0.7]]], "must hold probabilities"),
+        ([np.eye(2), np.eye(3)], r"memberships\[1\] has 3 rows but memberships\[0\] has 2"),
+        ([], "at least one"),
+    ],
+)
+def test_bad_memberships_are_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        ca.Ensemble.from_memberships(given)
+
+
+@pytest.mark.parametrize("form", [np.asarray, pd.DataFrame, np.ndarray.tolist, np.float32])
+def test_a_label_table_of_memberships_names_the_way(matrices, form):
+    with pytest.raises(ValueError, match=r"from_memberships"):
+        ca.Ensemble(form(matrices[0]))
+    with pytest.raises(ValueError, match=r"from_memberships"):
+        ca.Ensemble.from_partitions(matrices)
+
+
+def test_noise_share_counts_missing_labels():
+    ens = ca.Ensemble([[0, -1, None], [0, 1, 1], [None, None, -1], [0, 0, -5]])
+    assert ens.noise_share().tolist() == [2 / 3, 0, 1, 1 / 3]
+    assert ca.Ensemble([[0], [1]]).noise_share().tolist() == [0, 0]
