@@ -451,12 +451,13 @@ class Ensemble(Loadable):
                 f"coassociation of {len(left)} x {len(right)} items needs {need} bytes, above max_bytes={max_bytes}; "
                 "ask for fewer items, or raise max_bytes."
             )
-        together, both = np.zeros((2, len(left), len(right)), dtype=np.int32)
-        for a, b, k in zip(self.codes[left].T, self.codes[right].T, self.n_clusters):
-            seen = (a != k)[:, None] & (b != k)
-            both += seen
-            together += seen & (a[:, None] == b)
-        return together / np.maximum(both, 1)
+        a, b = self.codes[left].astype(np.int64), self.codes[right].astype(np.int64)
+        seen_a, seen_b = a < self.n_clusters, b < self.n_clusters
+        a[~seen_a], b[~seen_b] = -1, -2  # no label equals a missing one
+        together = np.zeros((len(left), len(right)), dtype=np.int32)
+        for label_a, label_b in zip(a.T, b.T):
+            together += label_a[:, None] == label_b
+        return together / np.maximum(seen_a.astype(np.float64) @ seen_b.T, 1)
 
     def distinct(self) -> tuple[Ensemble, np.ndarray, np.ndarray]:
         """The different rows in order of first appearance, how often each occurs, and for each item its row there."""
