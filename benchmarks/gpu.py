@@ -153,7 +153,7 @@ def settled_passes(outcome: dict, skip: bool) -> float:
 
 def settled_kernel(outcome: dict, skip: bool, in_bytes: bool = True) -> float:
     """The same, the kernel alone, with a table of bytes or of 16 bits."""
-    from coassoc.engines.cuda.rounding import narrow_table
+    from coassoc.engines.cuda.engine import narrow_table
 
     rows, fit = outcome["rows"], outcome["fit"]
     labelling = fit.labelling

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 import coassoc as ca
-from coassoc.engines.dask.session import local_cluster
+from coassoc.engines.dask import local_cluster
 from coassoc.engines.memory import PeakMemory, anonymous_bytes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coassoc.engines.native import engine as _native
+from coassoc.engines import native as _native
 from coassoc.ensemble import Ensemble
 
 LEVELS = _native.simd_levels()

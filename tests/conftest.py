@@ -49,8 +49,8 @@ LOCAL = [name for name in ENGINES if name not in ("dask", "cuda")]
 def make_engine(name: str, client=None):
     """The engine of that name; skips when it cannot run here, unless COASSOC_REQUIRE_NATIVE=1 forbids that."""
     from coassoc import engines
+    from coassoc.engines import native as _native
     from coassoc.engines.cuda.device import has_device
-    from coassoc.engines.native import engine as _native
 
     kind, arguments = ENGINES[name]
     if kind in ("Twin", "Toy"):

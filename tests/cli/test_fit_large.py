@@ -98,7 +98,7 @@ def test_workers_write_a_folder_and_no_label_reaches_the_client(labels, monkeypa
         return result
 
     monkeypatch.setattr(distributed.Client, "gather", counted)
-    monkeypatch.setattr("coassoc.engines.dask.engine._LEAST_ROWS", 900)  # several parts
+    monkeypatch.setattr("coassoc.engines.dask._LEAST_ROWS", 900)  # several parts
     empty.mkdir()
     settings = {"processes": False, "protocol": "tcp://", "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0",
                 "silence_logs": 50}  # fmt: skip

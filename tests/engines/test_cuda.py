@@ -16,7 +16,7 @@ from coassoc.core.counts import Counts
 from coassoc.core.objectives import KMeansObjective, fix_table, seeding_weights
 from coassoc.engines import Cuda, Numpy
 from coassoc.engines.cuda.device import has_device
-from coassoc.engines.cuda.rounding import narrow_table
+from coassoc.engines.cuda.engine import narrow_table
 from coassoc.ensemble.gpu import DeviceEnsemble
 from twins import fixtures as twin
 from twins.cases import planted

@@ -19,9 +19,8 @@ from sklearn.base import clone
 import coassoc as ca
 from coassoc.consensus.auto import evidence
 from coassoc.core.objectives import fix_table
-from coassoc.engines import Numpy
-from coassoc.engines.dask.engine import DaskChunks
-from coassoc.engines.stream import chunks
+from coassoc.engines import Numpy, chunked
+from coassoc.engines.dask import DaskRows
 from consensus.test_sampled_items import reduce_early
 from twins.cases import noisy_table
 from twins.fixtures import Twin
@@ -131,13 +130,13 @@ def test_the_default_answer_stays_on_the_cluster(client, method, monkeypatch):
 
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, ca.Consensus(random_state=0)], ids=lambda e: type(e).__name__)
 def test_a_fit_sends_no_labels_to_the_workers(client, estimator, monkeypatch):
-    cut, sent = DaskChunks.cut, []
+    cut, sent = DaskRows.cut, []
 
-    def counting(chunks, labels, k):
+    def counting(rows, labels, k):
         sent.append(len(labels))
-        return cut(chunks, labels, k)
+        return cut(rows, labels, k)
 
-    monkeypatch.setattr(DaskChunks, "cut", counting)
+    monkeypatch.setattr(DaskRows, "cut", counting)
     clone(estimator).fit(da.from_array(noisy_table(3, 600), chunks=(150, -1)))
     assert sent == []
 
@@ -168,8 +167,8 @@ def test_workers_use_their_gpu(dask_client, monkeypatch):
         twins.append(Twin())
         return twins[-1]
 
-    monkeypatch.setattr(chunks, "has_device", lambda: True)
-    monkeypatch.setattr(chunks, "Cuda", make)
+    monkeypatch.setattr(chunked, "has_device", lambda: True)
+    monkeypatch.setattr(chunked, "Cuda", make)
     table = noisy_table(14, 500, missing=0.2)
     copies = np.random.default_rng(0).integers(0, 3, size=500)
     for estimator, worker_engine in ((ESTIMATORS[0], "auto"), (SEARCH, "cuda"), (ca.Consensus(random_state=0), "cuda")):
@@ -222,7 +221,7 @@ def test_more_chunks_than_one_task_adds(client):
     """Partial results are added as a tree, and tables are sent once."""
     ensemble = ca.Ensemble(noisy_table(13, 500, missing=0.1))
     rows, expected = ca.engines.Dask(client, chunk_rows=9).load(ensemble), Numpy().load(ensemble)
-    assert len(rows.chunks.futures) > 32
+    assert len(rows.futures) > 32
     table = fix_table(np.random.default_rng(0).normal(size=(ensemble.n_codes, 3)), rows.layout)
     labelling, reference = rows.labelling(3), expected.labelling(3)
     assert rows.assign(labelling, table) == expected.assign(reference, table)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from by_hand import LEVELS, WIDTHS, brute_counts, natives
 from coassoc.core.counts import ScoreTable
 from coassoc.engines import Native
-from coassoc.engines.native import engine as _native
+from coassoc.engines import native as _native
 from coassoc.ensemble import Ensemble
 
 pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")

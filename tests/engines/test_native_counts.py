@@ -13,7 +13,7 @@ import coassoc as ca
 from by_hand import LEVELS, WIDTHS, brute_counts, counting_copies, make_ensemble, natives
 from coassoc.core.counts import ScoreTable
 from coassoc.engines import Native, Numpy
-from coassoc.engines.native import engine as _native
+from coassoc.engines import native as _native
 from coassoc.ensemble import Ensemble
 
 pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")

@@ -11,8 +11,7 @@ import pytest
 import coassoc as ca
 from by_hand import LEVELS, WIDTHS, make_ensemble, natives
 from coassoc.engines import Native, Numpy
-from coassoc.engines.native import engine as _native
-from coassoc.engines.native import native_rows as _native_rows
+from coassoc.engines import native as _native
 from coassoc.ensemble import Ensemble
 from coassoc.ensemble import ensemble as _ensemble
 
@@ -124,19 +123,19 @@ def test_empty_and_wrong_tables_are_no_crash():
 def always(monkeypatch):
     """Equal rows are looked for however few there are; lists the rows that were made of them."""
     for name in ("_LEAST_ROWS", "_LEAST_COPIES", "_LEAST_COPIES_ONCE"):
-        monkeypatch.setattr(_native_rows, name, 1)
+        monkeypatch.setattr(_native, name, 1)
     return spied(monkeypatch)
 
 
 def spied(monkeypatch):
     made = []
 
-    class Spy(_native_rows.DistinctRows):
+    class Spy(_native.DistinctRows):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             made.append(self)
 
-    monkeypatch.setattr(_native_rows, "DistinctRows", Spy)
+    monkeypatch.setattr(_native, "DistinctRows", Spy)
     return made
 
 

@@ -13,7 +13,7 @@ from coassoc.consensus import lloyd as _lloyd
 from coassoc.consensus.lloyd import TooFewRows, seeded_fits
 from coassoc.core.objectives import KMeansObjective, seeding_weights
 from coassoc.engines import Fit, Native, Numpy, Start
-from coassoc.engines.native import engine as _native
+from coassoc.engines import native as _native
 from coassoc.ensemble import Ensemble
 
 pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")

@@ -8,7 +8,7 @@ import pytest
 import coassoc as ca
 import oracle
 from coassoc.engines import Numpy
-from coassoc.engines.native import engine as _native
+from coassoc.engines import native as _native
 
 pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
 

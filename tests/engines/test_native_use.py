@@ -15,8 +15,8 @@ import pytest
 
 import coassoc as ca
 from coassoc import engines
+from coassoc.engines import native as _native
 from coassoc.engines.memory import anonymous_bytes
-from coassoc.engines.native import engine as _native
 from coassoc.ensemble import Ensemble
 
 needs_kernels = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")

@@ -10,7 +10,7 @@ import pytest
 
 from by_hand import make_ensemble
 from coassoc.core.counts import ScoreTable
-from coassoc.engines.native import engine as _native
+from coassoc.engines import native as _native
 
 pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
 

@@ -9,8 +9,8 @@ from sklearn.base import clone
 import coassoc as ca
 from coassoc.core.objectives import fix_table
 from coassoc.engines import Stream
+from coassoc.engines.chunked import chunk_counts, chunk_potentials
 from coassoc.engines.memory import Budget, PeakMemory, file_array, parse_size
-from coassoc.engines.stream.chunks import chunk_assign, chunk_potentials
 from twins.cases import noisy_table
 
 
@@ -19,13 +19,13 @@ def test_a_call_may_be_repeated_or_come_late():
     rng = np.random.default_rng(4)
     ensemble = ca.Ensemble(noisy_table(4, 200, missing=0.2))
     rows = Stream("1GB", chunk_rows=1000).load(ensemble)
-    chunk, layout = rows.chunks.parts[0], rows.layout
+    chunk, layout = rows.parts[0], rows.layout
     tables = [fix_table(rng.normal(size=(ensemble.n_codes, 3)), layout) for _ in range(3)]
     calls = [("a", 3, ("", None, None), "v0", tables[0])]
     calls += [("a", 3, (f"v{i}", tables[i], None), f"v{i + 1}", tables[i + 1]) for i in range(2)]
-    first = [chunk_assign(chunk, *call) for call in calls]
+    first = [chunk_counts(chunk, *call) for call in calls]
     for i in (2, 1, 1, 0, 2):
-        again = chunk_assign(chunk, *calls[i])
+        again = chunk_counts(chunk, *calls[i])
         assert again[0] == first[i][0] and (again[1] == first[i][1]).all() and (again[2] == first[i][2]).all()
     weights, chosen = np.ones(5, np.int64), ensemble.codes[[3, 50, 120]]
     asked = [("s", weights, chosen[:m], ensemble.codes[[7, 9]]) for m in (1, 2, 3)]
@@ -39,9 +39,9 @@ def test_states_go_with_their_labelling():
     rows = Stream("1GB", chunk_rows=50).load(ca.Ensemble(noisy_table(0, 200)))
     labelling = rows.labelling(1, np.zeros(200, np.int32))
     rows.counts(labelling)
-    assert all(part.states for part in rows.chunks.parts)
+    assert all(part.states for part in rows.parts)
     del labelling
-    assert not any(part.states for part in rows.chunks.parts)
+    assert not any(part.states for part in rows.parts)
 
 
 # -- memory ----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.counts import cluster_densities, density_from_counts
 from ..engines import Dask, Stream, resolve
-from ..engines.dask.session import on_blocks, open_client
+from ..engines.dask import on_blocks, open_client
 from ..engines.memory import available_bytes, file_array
 from ..ensemble import StoredEnsemble, write_labels
 from ..ensemble.io.coding import is_dask

@@ -16,7 +16,7 @@ from ..core.checks import stream
 from ..core.counts import Counts, Layout, ScoreTable
 from ..core.objectives import KMeansObjective
 from ..engines import Engine, Fit, Labelling, Native, Rows, resolve
-from ..engines.native.engine import default_threads
+from ..engines.native import default_threads
 from ..ensemble import Ensemble
 from ..ensemble.rows import distinct_rows
 from .merge import merged_counts

@@ -7,10 +7,10 @@ from ..core.plugins import declared, loaded
 from .contract import Engine, Fit, Labelling, Loadable, Rows, Seeding, Start
 from .cuda.device import has_device
 from .cuda.engine import CUDA_PAYS, Cuda
-from .dask.engine import Dask
-from .native.engine import Native, native_or_none
+from .dask import Dask
+from .native import Native, native_or_none
 from .numpy import Numpy
-from .stream.engine import Stream
+from .stream import Stream
 
 __all__ = [
     "Counts",

@@ -9,7 +9,7 @@ from typing import Any
 
 from .compiled import why_missing
 from .cuda.engine import CUDA_PAYS
-from .native.engine import default_threads, simd_level, simd_levels
+from .native import default_threads, simd_level, simd_levels
 
 _REQUIRED = ("numpy", "scipy", "scikit-learn")
 _OPTIONAL = (  # packages that extras install

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engines.native import engine as native
+from ..engines import native
 
 _BLOCK_CELLS = 1 << 17  # cells transposed at a time
 _MOST_VALUES = 1 << 16  # numbers between the least and the greatest label of a column

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..engines.contract import missing_in
-from ..engines.dask.engine import Dask
+from ..engines.dask import Dask
 from ..engines.memory import available_bytes, file_array
-from ..engines.stream.engine import Stream
+from ..engines.stream import Stream
 from .encode import check_missing_rule
 from .ensemble import Ensemble
 from .io.coding import Coding, DaskSource, Source, is_dask

@@ -2,12 +2,14 @@
 
 Each method named after a kernel chooses its instance and grid and launches it; only `get` and `moved` wait for the
 GPU. Methods take the arguments of their kernel. Kernels are compiled at first use by
-NVRTC, for the types and sizes needed, and cached by CuPy.
+NVRTC, for the types and sizes needed, and cached by CuPy. CuPy is imported when a device is opened.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -16,15 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from .device_memory import DeviceMemory
-
+_ALIGNED = 256
+_COPIERS = 8  # threads that fill a page-locked buffer
+_LARGE = 1 << 24  # arrays of at least so many bytes come from the pool of large ones
+_STAGED = 1 << 26  # arrays of at least so many bytes are copied through page-locked buffers, in pieces
+_STAGE = 1 << 25  # bytes of such a piece
 _NAMES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 _THREADS = 1024
 _QUEUE_BYTES = (_THREADS // 32) * 160 * 4
 _STATE_ROWS = 1 << 22  # rows scored at a time when a table needs several launches
 _MAX_FIXED = 32  # longest row whose codes stay in registers
 _MAX_SEEDS = 8  # candidate rows per seeding launch
-_SEED_ROWS, _COMPACT_ROWS = 8192, 4096
+SEED_ROWS, _COMPACT_ROWS = 8192, 4096  # rows of a block, as in the kernels
 _MOST_CHANGES = 1 << 25  # bytes of a table of changes of the agreement: more do not stay in the cache
 
 _MOVING = np.dtype(
@@ -89,6 +94,112 @@ class Job:
     fresh: bool
     shared: int
     n_moved: Any
+
+
+class DeviceMemory:
+    """Allocation on a GPU, and copies of arrays in both directions."""
+
+    def __init__(self, number: int):
+        import cupy
+
+        self.cupy = cupy
+        self.number = number
+        self._device = cupy.cuda.Device(number)
+        self._device.use()
+        self._piece = np.empty(0, np.uint8)
+        self.pools = (cupy.get_default_memory_pool(), cupy.cuda.MemoryPool())  # for small arrays, for large ones
+
+    def owns(self, array: Any) -> bool:
+        return isinstance(array, self.cupy.ndarray)
+
+    def adopt(self, array: Any) -> Any:
+        """A CuPy view of any array on a GPU."""
+        if self.owns(array):
+            return array
+        if hasattr(array, "__cuda_array_interface__"):
+            return self.cupy.asarray(array)
+        return self.cupy.from_dlpack(array)
+
+    def free_bytes(self) -> int:
+        return int(self._device.mem_info[0]) + sum(int(pool.free_bytes()) for pool in self.pools)
+
+    def empty(self, shape: Any, dtype: Any) -> Any:
+        return self._allocate(self.cupy.empty, shape, dtype)
+
+    def zeros(self, shape: Any, dtype: Any) -> Any:
+        return self._allocate(self.cupy.zeros, shape, dtype)
+
+    def _allocate(self, make: Any, shape: Any, dtype: Any) -> Any:
+        self._device.use()
+        # small arrays must not split blocks that the next labelling needs whole
+        large = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize >= _LARGE
+        refused = self.cupy.cuda.memory.OutOfMemoryError
+        with self.cupy.cuda.using_allocator(self.pools[large].malloc):
+            try:
+                return make(shape, dtype=dtype)
+            except refused:
+                for pool in self.pools:
+                    pool.free_all_blocks()
+            try:
+                return make(shape, dtype=dtype)
+            except refused as error:
+                raise MemoryError(str(error)) from error
+
+    def put(self, array: np.ndarray) -> Any:
+        out, array = self.empty(array.shape, array.dtype), np.ascontiguousarray(array)
+        if array.nbytes >= _STAGED:
+            self._send(array.reshape(-1).view(np.uint8), out)
+        elif array.size:
+            out.set(array)
+        return out
+
+    def _send(self, source: np.ndarray, out: Any) -> None:
+        """Copy bytes to the GPU through two page-locked buffers: several threads fill one while the other is sent.
+
+        A plain copy from pages that are not locked uses one thread of the driver and takes several times as long.
+        """
+        cuda = self.cupy.cuda
+        held = [cuda.alloc_pinned_memory(_STAGE) for _ in range(2)]
+        stage = [np.frombuffer(h, np.uint8, _STAGE) for h in held]
+        crossed = [cuda.Event(disable_timing=True) for _ in range(2)]
+        copier = cuda.Stream(non_blocking=True)
+        # `out` may be memory that queued kernels still use
+        copier.wait_event(cuda.get_current_stream().record(cuda.Event(disable_timing=True)))
+        try:
+            with ThreadPoolExecutor(_COPIERS) as pool:
+                for i, start in enumerate(range(0, len(source), _STAGE)):
+                    b, piece = i % 2, source[start : start + _STAGE]
+                    if i >= 2:
+                        crossed[b].synchronize()  # the host's buffer is free again
+                    parts = np.array_split(stage[b][: len(piece)], _COPIERS), np.array_split(piece, _COPIERS)
+                    list(pool.map(np.copyto, *parts))
+                    (out.data + start).copy_from_host_async(ctypes.c_void_p(stage[b].ctypes.data), len(piece), copier)
+                    crossed[b].record(copier)
+        finally:  # the buffers must not be freed while a copy reads them
+            copier.synchronize()
+
+    def put_together(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+        """Small arrays sent to the GPU in one copy, since the latency of a copy exceeds its transfer time."""
+        ends = np.cumsum([-(-array.nbytes // _ALIGNED) * _ALIGNED for array in arrays]).tolist()
+        if len(self._piece) < ends[-1]:  # reused: new pages take longer than the copy
+            self._piece = np.empty(ends[-1], np.uint8)
+        piece, starts = self._piece[: ends[-1]], [0, *ends[:-1]]
+        for array, start in zip(arrays, starts):
+            piece[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        there = self.put(piece)
+        return [
+            there[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+            for array, start in zip(arrays, starts)
+        ]
+
+    def get(self, array: Any) -> np.ndarray:
+        return self.cupy.asnumpy(array) if self.owns(array) else np.asarray(array)
+
+    def contiguous(self, array: Any) -> Any:
+        return self.cupy.ascontiguousarray(array)
+
+    def take(self, codes: Any, indices: Any) -> Any:
+        return codes[self.cupy.asarray(indices)]
 
 
 class CupyDevice(DeviceMemory):
@@ -232,7 +343,7 @@ class CupyDevice(DeviceMemory):
                 flags += f"{_bool(staged)}, {_bool(rule.low)}"
                 packed = rule.pack(some)
                 words = (codes, _i8(n), packed, distance, copies, sums[at:] if at else sums)
-                self._run(f"seed_bytes<{flags}>", n, words, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
+                self._run(f"seed_bytes<{flags}>", n, words, threads=256, per_block=SEED_ROWS, blocks_per_unit=8)
             return
         held = np.dtype(np.uint8) if distance is None else distance.dtype
         name = f"seed_any<{_type(codes)}, {_NAMES[held.itemsize]}, {_bool(add)}, {_bool(first)}>"
@@ -241,11 +352,11 @@ class CupyDevice(DeviceMemory):
             codes, _i8(n), _i4(p), self.put(chosen.astype(codes.dtype)), _i4(len(chosen)), weights, n_clusters,
             distance, copies, sums,
         )  # fmt: skip
-        self._run(name, n, args, threads=256, per_block=_SEED_ROWS, blocks_per_unit=8)
+        self._run(name, n, args, threads=256, per_block=SEED_ROWS, blocks_per_unit=8)
 
     def sum_copies(self, copies) -> Any:
-        sums = self.zeros(-(-len(copies) // _SEED_ROWS), np.uint64)
-        self._run("sum_copies", len(copies), (copies, _i8(len(copies)), sums), threads=256, per_block=_SEED_ROWS)
+        sums = self.zeros(-(-len(copies) // SEED_ROWS), np.uint64)
+        self._run("sum_copies", len(copies), (copies, _i8(len(copies)), sums), threads=256, per_block=SEED_ROWS)
         return sums
 
     def running(self, sums) -> Any:

@@ -11,17 +11,16 @@ This module is the host side and contains no CUDA. It works through a small devi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...core.counts import Counts, Layout, RowShares, ScoreTable, check_total_copies, smallest_unsigned
 from ...core.moves import Moves, MoveTable
-from ..contract import Engine, Labelling, Loadable, Rows, count_pairs
-from .device import open_device
-from .rounding import narrow_table, table_drift
-from .seeding import CudaSeeding
+from ...core.objectives import ONE_SIDED
+from ..contract import Engine, Labelling, Loadable, Rows, Seeding, count_pairs
+from .device import SEED_ROWS, open_device
 
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
 _BYTES_LEAD = 4.0  # the byte table is used when gaps are at least this many times its error bound
@@ -335,6 +334,117 @@ class CudaRows(Rows):
             return self.device.empty(shape, dtype)
         except MemoryError as error:
             raise MemoryError(_memory_message(self.codes, self.device.free_bytes())) from error
+
+
+# -- k-means++: one distance per row, one running sum per block of rows, exact int64 totals --------------------
+
+
+class SeedRule:
+    """How rows are compared: what every round needs of the weights and numbers of clusters, computed once."""
+
+    def __init__(self, weights: np.ndarray, n_clusters: np.ndarray, has_missing: bool, codes: Any):
+        self.weights = np.asarray(weights).astype(np.uint32)
+        self.n_clusters = n_clusters
+        self.has_missing = has_missing
+        p, most = len(n_clusters), int(n_clusters.max())
+        self.low = most < 128  # bit 7 of a byte code is free
+        #: four partitions per word; with more than 255 clusters no byte value is left for a missing label
+        self.in_bytes = bool(
+            codes.dtype == np.uint8
+            and p % 4 == 0
+            and p <= 128
+            and (self.weights == (ONE_SIDED if has_missing else 1)).all()
+            and not (has_missing and most > 255)
+        )
+        self._missing = np.minimum(n_clusters, 255).astype(np.uint8)
+
+    def pack(self, chosen: np.ndarray) -> np.ndarray:
+        """Rows of byte codes as the kernel reads them: the codes, 0x80 where there is a label, k_j."""
+        chosen = np.asarray(chosen, dtype=np.uint8)
+        seen = (chosen < self.n_clusters).view(np.uint8) << 7
+        packed = np.concatenate((chosen, seen, self._missing), axis=None)
+        return packed.view([("bytes", np.uint8, (packed.nbytes,))])
+
+
+class CudaSeeding(Seeding):
+    def __init__(self, rows: CudaRows, weights: np.ndarray):
+        self.rows = rows
+        self._rule = SeedRule(weights, rows.layout.n_clusters, rows.has_missing, rows.codes)
+        self.total = rows.n_copies
+        largest = int(np.sum(weights))
+        self._dtype = next(t for t in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(t).max)
+        self._distance: Any = None  # None: no row chosen yet
+        self._running: Any = None  # running sums over blocks of SEED_ROWS rows
+        self._sums: Any = None  # the array behind them
+
+    def locate(self, targets: np.ndarray) -> np.ndarray:
+        rows, targets = self.rows, np.asarray(targets, dtype=np.int64)
+        if self._distance is None and rows.copies is None:
+            return rows.codes_at(targets)
+        device = rows.device
+        if self._running is None:
+            self._running = device.running(device.sum_copies(rows.copies))
+        return device.get(device.locate_rows(self._running, targets, self._distance, rows.copies, rows.codes))
+
+    def potentials(self, candidates: np.ndarray) -> np.ndarray:
+        device, rows = self.rows.device, self.rows
+        sums = device.zeros(len(candidates), np.uint64)
+        device.seed_rows(rows.codes, candidates, self._rule, self._distance, rows.copies, sums, add=False)
+        return device.get(sums).astype(np.int64)
+
+    def add(self, row: np.ndarray) -> None:
+        device, rows = self.rows.device, self.rows
+        first = self._distance is None
+        distance = rows._empty(rows.n_rows, self._dtype) if first else self._distance
+        if self._sums is None:
+            self._sums = device.zeros(-(-rows.n_rows // SEED_ROWS), np.uint64)
+        device.seed_rows(rows.codes, row[None], self._rule, distance, rows.copies, self._sums, add=True, first=first)
+        self._distance, self._running = distance, device.running(self._sums)
+        self.total = int(device.get(self._running[-1:])[0])
+
+
+# -- score tables on the host before a pass ------------------------------------------------------------------
+
+
+def narrow_table(
+    values: np.ndarray, offsets: np.ndarray, bytes_pay: Callable[[float], bool]
+) -> tuple[np.ndarray, int, int]:
+    """Table of 8 or 16 bits whose sums over partitions stay below 2**16, the largest error of a gap, and the shift.
+
+    Entries are (values − the smallest of their partition) >> shift, so a gap of narrow sums is wrong by less than
+    one step per partition: a gap above `bound` proves the order of exact sums, and ``(gap - bound) << shift`` bounds
+    the exact gap from below. A table of multiples of 2**shift, such as that of single rows, has bound 0. Bytes are
+    used when they are exact, or when `bytes_pay` of their bound, in units of `values`, says so.
+    """
+    flat, firsts = values.reshape(-1), offsets[:-1] * values.shape[1]  # rows of a partition lie together
+    lowest, highest = np.minimum.reduceat(flat, firsts), np.maximum.reduceat(flat, firsts)
+    spans = highest.astype(np.int64) - lowest
+    # differences of int32 fit uint32, where they are taken modulo 2**32
+    raised = values.view(np.uint32) - np.repeat(lowest, np.diff(offsets))[:, None].view(np.uint32)
+    used = int(np.bitwise_or.reduce(raised, axis=None))
+    for bits in (8, 16):
+        shift = max(0, int(spans.sum()).bit_length() - 16, int(spans.max()).bit_length() - bits)
+        while int((spans >> shift).sum()) > 0xFFFF:
+            shift += 1
+        bound = len(firsts) if used & ((1 << shift) - 1) else 0
+        if bits == 16 or bound == 0 or bytes_pay(bound * 2.0**shift):
+            break
+    return (raised >> np.uint32(shift)).astype(f"uint{bits}"), bound, shift
+
+
+def table_drift(new: ScoreTable, old: ScoreTable, offsets: np.ndarray) -> np.ndarray:
+    """Upper bound on how much the lead of a row's own cluster a has shrunk, for each a (k,), in score units.
+
+    Σ_j max_{f∈j} max_c (Δ_fc − Δ_fa) with Δ = new − old, which is exact: both are integers over powers of two. The
+    sum is increased by more than its rounding error.
+    """
+    # in float64, since a difference of two int32 may not fit int32; clusters first, so that what follows is contiguous
+    change = np.subtract(new.values.T, old.values.T * 2.0 ** (new.bits - old.bits), order="C")
+    lead = change.max(axis=0) - change
+    return np.maximum.reduceat(lead, offsets[:-1], axis=1).sum(axis=1) * (2.0**-new.bits * (1 + 1e-12))
+
+
+# -- memory --------------------------------------------------------------------------------------------------
 
 
 def _copies_on_device(device: Any, ensemble: Any, multiplicity: Any) -> tuple[Any, int]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engines.dask.session import on_blocks
+from ...engines.dask import on_blocks
 from ..encode import Dictionary, as_objects
 from ..ensemble import Ensemble
 from .coding import FileBlock, batches_in, ids_in, is_dask

@@ -8,13 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from ...core.checks import check_integer
-from ...core.counts import Layout, check_total_copies
-from ..contract import Engine, Loadable, missing_in
-from ..memory import Budget, format_size, parse_size
-from ..numpy import chunks_of
-from .chunked import Arguments, ChunkedLabelling, ChunkedRows, Chunks
-from .chunks import Chunk, add_results, chunk_copies, chunk_labels, chunk_relabel, local_engine, new_version
+from ..core.checks import check_integer
+from ..core.counts import Layout, check_total_copies
+from .chunked import (
+    Arguments,
+    Chunk,
+    ChunkedLabelling,
+    ChunkedRows,
+    Past,
+    add_results,
+    chunk_copies,
+    chunk_labels,
+    local_engine,
+    new_version,
+)
+from .contract import Engine, Loadable, Rows, missing_in
+from .memory import Budget, format_size, parse_size
+from .numpy import chunks_of
 
 # bytes per row that the local engine keeps: for a labelling; for seeding, at most, with equal partition weights
 _STATE = {"native": (6, 9), "numpy": (4, 16)}
@@ -73,48 +83,42 @@ class Stream(Engine):
         rows = "" if self.chunk_rows is None else f", chunk_rows={self.chunk_rows}"
         return f"Stream(memory='{format_size(self.memory).replace(' ', '')}'{rows})"
 
-    def load(self, ensemble: Loadable, multiplicity: np.ndarray | None = None) -> ChunkedRows:
-        plan = _Plan(self, ensemble.codes, missing_in(ensemble), Layout.of(ensemble))
-        chunks = StreamChunks(plan, ensemble.codes, multiplicity, None)
-        rows = ChunkedRows(chunks)
+    def load(self, ensemble: Loadable, multiplicity: np.ndarray | None = None) -> StreamRows:
+        codes, missing, local = ensemble.codes, missing_in(ensemble), local_engine(self.local)
+        n, distance_bytes = len(codes), 1 + bool(missing.any())
+        labels, seeding = _STATE.get(local.name, (8, 16))
+        # all state of the local engine fits: the last start is labelled while the next is seeded
+        warm = n * (labels + seeding + distance_bytes - 1) <= self.memory
+        keep_distances = warm or n * distance_bytes * _LEAN_SEEDING.get(local.name, 16) <= self.memory
+        if warm:  # mapped codes need no memory of their own: few, long chunks
+            chunk_rows = min(max(n // 16, 1 << 20), 1 << 24)
+        else:  # the state computed again for each chunk must be small beside the budget
+            chunk_rows = min(max(self.memory // 256, 1), 1 << 22)
+        allocate = Budget(self.memory, self.directory).allocate
+        lean = None if warm else allocate
+        empty = Chunk(codes[:0], Layout.of(ensemble), None, None, missing, local, None, lean, keep_distances)
+        rows = StreamRows(empty, self.chunk_rows or chunk_rows, allocate, codes, multiplicity)
         check_total_copies(rows.n_copies)
         return rows
 
 
-class _Plan:
-    """How one ensemble is streamed: rows per chunk, state kept per row, where arrays are allocated."""
+class StreamRows(ChunkedRows):
+    """Chunks of one array of codes, in memory or mapped from a file; all but the rows is that of the chunk `empty`."""
 
-    def __init__(self, engine: Stream, codes: np.ndarray, missing: np.ndarray, layout: Layout):
-        self.engine = local_engine(engine.local)
-        self.budget = Budget(engine.memory, engine.directory)
-        n, wide = len(codes), bool(missing.any())  # wide: distances of 2 bytes instead of 1
-        labels, seeding = _STATE.get(self.engine.name, (8, 16))
-        seeding += wide
-        self.warm = n * (labels + seeding) <= engine.memory  # the last start is labelled while the next is seeded
-        self.keep_distances = self.warm or n * (1 + wide) * _LEAN_SEEDING.get(self.engine.name, 16) <= engine.memory
-        if self.warm:  # mapped codes need no memory of their own: few, long chunks
-            rows = min(max(n // 16, 1 << 20), 1 << 24)
-        else:  # the state computed again for each chunk must be small beside the budget
-            rows = min(max(engine.memory // 256, 1), 1 << 22)
-        self.chunk_rows = engine.chunk_rows or rows
-        lean = None if self.warm else self.budget.allocate
-        self.nothing = Chunk(codes[:0], layout, None, None, missing, self.engine, None, lean, self.keep_distances)
-
-
-class StreamChunks(Chunks):
-    """Chunks of one array of codes, in memory or mapped from a file."""
-
-    def __init__(self, plan: _Plan, codes: np.ndarray, copies: np.ndarray | None, ids: np.ndarray | None):
-        super().__init__(plan.nothing.layout)
-        self.plan, self.codes, self.ids, self.row_copies = plan, codes, ids, copies
-        self.spans = list(chunks_of(len(codes), plan.chunk_rows))
+    def __init__(
+        self, empty: Chunk, chunk_rows: int, allocate: Callable, codes: np.ndarray, copies: Any = None, ids: Any = None
+    ):
+        self.shared = empty, chunk_rows, allocate  # with the rows these are split into
+        self.layout, self.allocate = empty.layout, allocate
+        self.codes, self.row_copies, self.ids = codes, copies, ids
+        self.spans = list(chunks_of(len(codes), chunk_rows))
         own = [None if copies is None else copies[s] for s in self.spans]
-        self.parts = [replace(plan.nothing, codes=codes[s], copies=c) for s, c in zip(self.spans, own)]
+        self.parts = [replace(empty, codes=codes[s], copies=c) for s, c in zip(self.spans, own)]
         self._backwards = False
-        self.sizes = np.array([len(part) for part in self.parts], dtype=np.int64)
-        self.copies = self.sizes
-        if copies is not None or plan.nothing.missing.all():
-            self.copies = np.array(self.each(chunk_copies, lambda c: ()), dtype=np.int64)
+        counted = sizes = [len(part) for part in self.parts]
+        if copies is not None or empty.missing.all():
+            counted = self.each(chunk_copies, lambda c: ())
+        self._count(sizes, counted)
 
     def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
         wanted = range(len(self.parts)) if which is None else which
@@ -134,27 +138,27 @@ class StreamChunks(Chunks):
 
     def forget(self, key: str) -> None:
         for part in self.parts:
-            part.forget(key)
+            part.states.pop(key, None)
 
-    def gather(self, labelling: ChunkedLabelling) -> np.ndarray:
-        """Labels as int32; the state of a chunk is dropped once they are copied, if it can be computed again."""
-        labels = self.plan.budget.allocate(int(self.sizes.sum()), np.int32)
+    def labels(self, labelling: Any) -> np.ndarray:
+        labels = self.allocate(self.n_rows, np.int32)
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
             labels[span] = chunk_labels(part, *labelling.at(c))
-            if labelling.recomputable:
-                part.forget(labelling.key)
         return labels
 
-    def divide(self, labelling: ChunkedLabelling) -> list[Chunks]:
-        k, total = labelling.n_clusters, int(self.sizes.sum())
-        sizes = np.zeros(k, dtype=np.int64)
-        for labels in self.each(chunk_labels, labelling.at):
-            sizes += np.bincount(labels, minlength=k)
-        allocate, id_type = self.plan.budget.allocate, np.uint32 if total < 1 << 32 else np.int64
-        counts = sizes.tolist()
-        codes = [allocate((size, self.codes.shape[1]), self.codes.dtype) for size in counts]
-        ids = [allocate(size, self.ids.dtype if self.ids is not None else id_type) for size in counts]
-        copies = [None if self.row_copies is None else allocate(size, np.int64) for size in counts]
+    def move(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        version = new_version()
+        self.each(chunk_relabel, lambda c: (*labelling.at(c), version, *moves[c]))
+        labelling.set(version)  # from now on the chunks hold the labels
+
+    def split(self, labelling: Any) -> list[Rows]:
+        k, n = labelling.n_clusters, self.n_rows
+        shares = [np.bincount(labels, minlength=k) for labels in self.each(chunk_labels, labelling.at)]
+        sizes = sum(shares, start=np.zeros(k, np.int64)).tolist()
+        id_type = np.uint32 if n < 1 << 32 else np.int64
+        codes = [self.allocate((size, self.codes.shape[1]), self.codes.dtype) for size in sizes]
+        ids = [self.allocate(size, self.ids.dtype if self.ids is not None else id_type) for size in sizes]
+        copies: list[Any] = [None if self.row_copies is None else self.allocate(size, np.int64) for size in sizes]
         filled = np.zeros(k, dtype=np.int64)
         for c, span in enumerate(self.spans):  # in row order
             labels = chunk_labels(self.parts[c], *labelling.at(c))
@@ -163,19 +167,19 @@ class StreamChunks(Chunks):
                 place = slice(filled[side], filled[side] + len(inside))
                 codes[side][place] = self.codes[span][inside]
                 ids[side][place] = span.start + inside if self.ids is None else self.ids[span][inside]
-                if copies[side] is not None:
-                    copies[side][place] = self.row_copies[span][inside]  # type: ignore[index]
+                if self.row_copies is not None:
+                    copies[side][place] = self.row_copies[span][inside]
                 filled[side] += len(inside)
-        return [StreamChunks(self.plan, *part) for part in zip(codes, copies, ids)]
+        return [StreamRows(*self.shared, *part) for part in zip(codes, copies, ids)]
 
-    def scatter(self, leaves: Sequence[Chunks]) -> np.ndarray:
-        labels = self.plan.budget.allocate(int(self.sizes.sum()), np.int32)
+    def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
+        labels = self.allocate(self.n_rows, np.int32)
         for position, leaf in enumerate(leaves):
-            assert isinstance(leaf, StreamChunks)
             labels[slice(None) if leaf.ids is None else leaf.ids] = position
         return labels
 
-    def relabel(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:
-        version = new_version()
-        self.each(chunk_relabel, lambda c: (*labelling.at(c), version, *moves[c]))
-        labelling.set(version)  # from now on the chunks hold the labels
+
+def chunk_relabel(chunk: Chunk, key: str, k: int, past: Past, version: str, where: np.ndarray, to: np.ndarray) -> None:
+    with chunk.labelled(key, k, past, version) as (rows, labelling):
+        if len(where):
+            rows.relabel(labelling, where, to)
