@@ -16,23 +16,23 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from . import ensemble as ensemble
     from . import metrics as metrics
     from . import report as report
-    from .consensus.agreement_search import AgreementConsensus as AgreementConsensus
     from .consensus.auto.estimator import Consensus as Consensus
     from .consensus.auto.select_k import select_k as select_k
     from .consensus.base import ConsensusEstimator as ConsensusEstimator
     from .consensus.bisecting import BisectingConsensus as BisectingConsensus
-    from .consensus.density_search import DensityConsensus as DensityConsensus
-    from .consensus.eac import EAC as EAC
-    from .consensus.ecc import ECC as ECC
     from .consensus.features import ConsensusClustering as ConsensusClustering
-    from .consensus.graph import CSPA as CSPA
-    from .consensus.graph import MCLA as MCLA
+    from .consensus.kmeans import ECC as ECC
+    from .consensus.kmeans import SEC as SEC
     from .consensus.kmeans import KMeansConsensus as KMeansConsensus
     from .consensus.leiden import GraphConsensus as GraphConsensus
     from .consensus.leiden import stable_leiden as stable_leiden
-    from .consensus.lwea import LWEA as LWEA
+    from .consensus.linkage import EAC as EAC
+    from .consensus.linkage import LWEA as LWEA
+    from .consensus.metis import CSPA as CSPA
+    from .consensus.metis import MCLA as MCLA
     from .consensus.persist import load as load
-    from .consensus.sec import SEC as SEC
+    from .consensus.search import AgreementConsensus as AgreementConsensus
+    from .consensus.search import DensityConsensus as DensityConsensus
     from .consensus.spectral import ECPCS as ECPCS
     from .consensus.spectral import HBGF as HBGF
     from .consensus.spectral import LWGP as LWGP

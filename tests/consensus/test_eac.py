@@ -11,7 +11,7 @@ from scipy.cluster.hierarchy import fcluster, is_valid_linkage
 
 import coassoc as ca
 import oracle
-from coassoc.consensus import eac as _eac
+from coassoc.consensus import linkage as _linkage
 
 LINKAGES = ("single", "average", "complete")
 
@@ -137,7 +137,7 @@ def test_linkage_that_would_need_too_much_memory_links_micro_clusters(monkeypatc
     rng = np.random.default_rng(61)
     table = rng.integers(0, 200, (3000, 6))
     n, blocks = len(np.unique(table, axis=0)), 1 << 25
-    monkeypatch.setattr(_eac, "MANY_MICRO_CLUSTERS", 100)
+    monkeypatch.setattr(_linkage, "MANY_MICRO_CLUSTERS", 100)
     for method, need in (("average", 8 * n * (n - 1) // 2), ("single", n * n)):  # a byte for each pair of counts
         warned = pytest.warns(UserWarning, match="linkage='single' is not exact here")
         with warned if method == "single" else nullcontext():

@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 import oracle
-from coassoc.consensus import graph as _graph
 from coassoc.consensus import metis as _metis
 from coassoc.engines import Numpy
 
@@ -37,7 +36,7 @@ def test_mcla_graph_is_the_jaccard_graph_of_item_sets(seed):
         shared, united = (sum(copies[list(x)]) for x in (sets[f] & sets[g], sets[f] | sets[g]))
         expected[f, g] = round(100 * shared / united)
     overlap = Numpy().load(ca.Ensemble(table), copies).overlap()
-    assert (_graph.mcla_graph(overlap).toarray() == expected).all()
+    assert (_metis.mcla_graph(overlap).toarray() == expected).all()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -46,14 +45,14 @@ def test_cspa_graph_equals_the_graph_of_all_items_with_vertices_collapsed(seed):
     rows = oracle.planted(rng, n=9, p=4, noise=0.5, most=3)
     table = rows[rng.integers(9, size=60)]
     ensemble = ca.Ensemble(table)
-    vertex, first, weights = _graph.vertices(ensemble, None, k=1 + seed % 3)
+    vertex, first, weights = _metis.vertices(ensemble, None, k=1 + seed % 3)
     full = (table[:, None, :] == table[None, :, :]).sum(axis=2)
     n = len(weights)
     expected = np.zeros((n, n), np.int64)
     for i, j in itertools.product(range(60), repeat=2):
         if vertex[i] != vertex[j]:
             expected[vertex[i], vertex[j]] += full[i, j]
-    assert (_graph.cspa_graph(ensemble.take(first), weights).toarray() == expected).all()
+    assert (_metis.cspa_graph(ensemble.take(first), weights).toarray() == expected).all()
     assert (np.bincount(vertex) == weights).all() and (vertex[first] == np.arange(n)).all()
     # a vertex holds equal rows, a twentieth of an average cluster at most
     assert weights.max() <= max(1, 60 // (20 * (1 + seed % 3)))
@@ -69,7 +68,7 @@ def test_cspa_graph_with_missing_labels_uses_the_share_observed_together():
         both = (table[i] >= 0) & (table[j] >= 0)
         share = (table[i] == table[j])[both].mean() if both.any() else 0.0
         expected[i, j] = max(1, round(4 * share)) if share else 0
-    assert (_graph.cspa_graph(ensemble, np.ones(4, np.int64)).toarray() == expected).all()
+    assert (_metis.cspa_graph(ensemble, np.ones(4, np.int64)).toarray() == expected).all()
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -99,7 +98,7 @@ def test_association_beyond_int32_falls_back_to_rounding():
     sizes = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]
     meta = np.repeat(np.arange(10), sizes)
     layout = Numpy().load(ca.Ensemble(np.arange(len(meta))[:, None])).layout
-    table = _graph.association_table(meta[:, None] == np.arange(10), layout)
+    table = _metis.association_table(meta[:, None] == np.arange(10), layout)
     assert table.bits > 0 and table.values.dtype == np.int32
     np.testing.assert_allclose(table.values.max(axis=0) / 2.0**table.bits, 1 / np.array(sizes), atol=1e-8)
 
@@ -168,7 +167,7 @@ def test_cspa_cuts_micro_clusters_where_the_graph_of_rows_is_too_large(missing, 
     table = np.where(rng.random(table.shape) < missing, -1, table)
     table[3], copies = -1, np.arange(600) % 3
     exact = ca.CSPA(4, random_state=0).fit(table, sample_weight=copies)
-    monkeypatch.setattr(_graph, "MANY_MICRO_CLUSTERS", 80)
+    monkeypatch.setattr(_metis, "MANY_MICRO_CLUSTERS", 80)
     model = ca.CSPA(4, max_bytes=1000, random_state=0).fit(table, sample_weight=copies)
     assert (exact.n_micro_clusters_, model.n_micro_clusters_, model.n_vertices_) == (0, 80, 80)
     for found in (exact, model):
@@ -180,5 +179,5 @@ def test_cspa_cuts_micro_clusters_where_the_graph_of_rows_is_too_large(missing, 
     plain = ca.Ensemble(table[here])
     rows = ca.engines.Numpy().load(plain)
     counts = rows.counts(rows.labelling(plain.n_samples, np.arange(plain.n_samples)))
-    expected = _graph.cspa_graph(plain, np.ones(plain.n_samples, np.int64))
-    assert (_graph.micro_graph(counts) != expected).nnz == 0
+    expected = _metis.cspa_graph(plain, np.ones(plain.n_samples, np.int64))
+    assert (_metis.micro_graph(counts) != expected).nnz == 0

@@ -8,8 +8,8 @@ import pytest
 import coassoc as ca
 import oracle
 from coassoc.consensus import search
-from coassoc.consensus.merge import merge_clusters
-from coassoc.consensus.search import AgreementGoal, DensityGoal, over_segment
+from coassoc.consensus.merge import AgreementGoal, DensityGoal, merge_clusters
+from coassoc.consensus.search import over_segment
 from coassoc.core.counts import Counts
 from coassoc.core.moves import AgreementObjective
 

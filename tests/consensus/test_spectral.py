@@ -9,10 +9,9 @@ from scipy.linalg import eigh
 from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
-from coassoc.consensus import eigen, embedding, spectral
-from coassoc.consensus.eigen import leading_eigenvectors
-from coassoc.consensus.embedding import Sample, SphereSeeding, graph_vectors
+from coassoc.consensus import spectral
 from coassoc.consensus.similarity import walk_similarity
+from coassoc.consensus.spectral import Sample, SphereSeeding, graph_vectors, leading_eigenvectors
 from coassoc.core.objectives import EmbeddingObjective, round_vectors
 from oracle import blocks
 
@@ -41,7 +40,7 @@ def bipartite(table, u):
 @pytest.mark.parametrize("missing", [0.0, 0.25])
 @pytest.mark.parametrize("most_codes", [4096, 0])
 def test_embedding_is_the_normalised_cut_of_the_whole_bipartite_graph(method, missing, most_codes, monkeypatch):
-    monkeypatch.setattr(embedding, "MOST_CODES", most_codes)  # 0: by products with sparse matrices
+    monkeypatch.setattr(spectral, "MOST_CODES", most_codes)  # 0: by products with sparse matrices
     table, _ = blocks(n=60, p=4, k=3, noise=0.3, missing=missing)
     table[(table < 0).all(axis=1)] = 0
     sample = sample_of(table)
@@ -64,7 +63,7 @@ def test_uncertainty_of_many_base_clusters_is_that_of_few(monkeypatch):
     table, _ = blocks(n=200, p=9, missing=0.2)
     expected = ca.metrics.cluster_uncertainty(table)
     assert sample_of(table).uncertainty(0.4) == pytest.approx(expected)
-    monkeypatch.setattr(embedding, "MOST_CODES", 0)
+    monkeypatch.setattr(spectral, "MOST_CODES", 0)
     assert sample_of(table).uncertainty(0.4) == pytest.approx(expected)
 
 
@@ -132,8 +131,8 @@ def test_planted_blocks_are_found_also_from_a_sample_of_the_items(method, missin
         assert ca.nmi(model.labels_, truth) > 0.93 and model.n_sampled_ == n_sampled
         assert model.density_ == ca.density(table, model.labels_)
         assert model.predict(table[::-1]).tolist() == model.labels_[::-1].tolist()
-        monkeypatch.setattr(embedding, "MOST_LABELS", 4000)
-        monkeypatch.setattr(embedding, "START_ROWS", 200)
+        monkeypatch.setattr(spectral, "MOST_LABELS", 4000)
+        monkeypatch.setattr(spectral, "START_ROWS", 200)
 
 
 def test_a_partition_into_the_same_pieces_by_all_is_returned():
@@ -177,20 +176,20 @@ def test_block_iterations_find_what_a_whole_decomposition_finds(k, rank):
         values, vectors = leading_eigenvectors(argument, basis[:, 0], k, np.random.default_rng(1))
         assert values == pytest.approx(expected, abs=1e-6)
         assert vectors.T @ vectors == pytest.approx(np.eye(k), abs=1e-9)
-        assert np.linalg.norm(matrix @ vectors - vectors * values, axis=0).max() < 2 * eigen._TOLERANCE
+        assert np.linalg.norm(matrix @ vectors - vectors * values, axis=0).max() < 2 * spectral._TOLERANCE
         assert (vectors[np.abs(vectors).argmax(axis=0), np.arange(k)] > 0).all()
 
 
 def test_labels_need_no_more_exact_eigenvectors(monkeypatch):
     """The tolerance of the iterations, against whole decompositions, on ensembles whose clusters overlap."""
     rng, agreements = np.random.default_rng(0), []
-    monkeypatch.setattr(eigen, "_WHOLE_PER_VECTOR", 0)
+    monkeypatch.setattr(spectral, "_WHOLE_PER_VECTOR", 0)
     for seed in range(6):
         truth = rng.integers(0, 5, size=800)
         fine = 12 * truth[:, None] + rng.integers(0, 12, size=(800, 8))  # 60 clusters in each partition
         table, models = np.where(rng.random(fine.shape) < 0.3, rng.integers(0, 60, size=fine.shape), fine), []
         for whole in (10**6, 0):
-            monkeypatch.setattr(eigen, "_WHOLE", whole)  # up to this size, matrices are decomposed whole
+            monkeypatch.setattr(spectral, "_WHOLE", whole)  # up to this size, matrices are decomposed whole
             models.append(ca.LWGP(5, random_state=seed).fit(table))
         assert models[0].eigenvalues_ == pytest.approx(models[1].eigenvalues_, abs=1e-6)
         agreements.append(ca.nmi(models[0].labels_, models[1].labels_))

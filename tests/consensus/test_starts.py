@@ -8,9 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 import oracle
-from coassoc.consensus import starts
-from coassoc.consensus.lloyd import TooFewRows
-from coassoc.consensus.starts import Starts, best_start, with_fewer_clusters
+from coassoc.consensus import lloyd
+from coassoc.consensus.lloyd import Starts, TooFewRows, best_start, with_fewer_clusters
 from coassoc.core.objectives import KMeansObjective
 
 
@@ -58,12 +57,12 @@ def test_a_given_start_is_where_the_passes_begin(engine):
 
 @pytest.mark.parametrize("left_out", [0, 1])
 def test_a_start_that_finds_too_few_rows_is_left_out(monkeypatch, left_out):
-    table, real, numbers = oracle.table_with_holes(np.random.default_rng(0)), starts.seeded_fits, iter(range(100))
+    table, real, numbers = oracle.table_with_holes(np.random.default_rng(0)), lloyd.seeded_fits, iter(range(100))
 
     def one_short(*given):
         return [TooFewRows(4, 2) if next(numbers) == left_out else fit for fit in real(*given)]
 
-    monkeypatch.setattr(starts, "seeded_fits", one_short)
+    monkeypatch.setattr(lloyd, "seeded_fits", one_short)
     km = fit(table, 4, n_init=2)
     assert km.n_clusters_ == 4
     assert (km.predict(table) == km.labels_).all()

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, is_valid_linkage
 
 import oracle
-from coassoc.consensus.tree import Tree
+from coassoc.consensus.bisecting import Tree
 
 
 def grown(rng, n_splits):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 from dataclasses import is_dataclass
 
 import numpy as np
 import pytest
 
 import coassoc as ca
+from coassoc.consensus.base import inherit_docs
 
 PUBLIC = sorted(set(ca.__all__) - {"__version__", "engines", "ConsensusEstimator"})  # the last has no parameters
 ENGINES = sorted(name for name in ca.engines.__all__ if inspect.isclass(getattr(ca.engines, name, None)))
@@ -116,3 +119,45 @@ def test_estimators_document_every_attribute(name):
 def test_public_docstrings_hold_no_notes_to_linters():
     for name in callables():
         assert not re.search(r"More than \d+ (parameters|lines)|noqa", inspect.getdoc(resolve(name)) or ""), name
+
+
+def test_shared_entries_come_from_the_nearest_base_class():
+    class Base:
+        """First.
+
+        Attributes
+        ----------
+        a, b : int, float
+            Two
+            lines.
+        c : str
+            Another.
+        """
+
+    class Near(Base):
+        """Second.
+
+        c : bool
+            Nearer.
+        """
+
+    @inherit_docs
+    class Filled(Near):
+        """Third, {a} {c} in a line of text.
+
+        {a} {c}
+        d : {"x", "y"}
+        """
+
+    entries = "a, b : int, float\n    Two\n    lines.\nc : bool\n    Nearer.\n"
+    assert Filled.__doc__ == "Third, {a} {c} in a line of text.\n\n" + entries + 'd : {"x", "y"}'
+    with pytest.raises(LookupError, match="Unknown: no base class documents 'e'"):
+        inherit_docs(type("Unknown", (Near,), {"__doc__": "Text.\n\n{a} {e}"}))
+    for name in callables():  # a class without the decorator keeps its names in braces
+        assert not re.search(r"^ *\{\w+\}( |$)", inspect.getdoc(resolve(name)) or "", re.MULTILINE), name
+
+
+def test_estimators_can_be_imported_without_docstrings():
+    script = "import coassoc as ca; print(ca.SEC.__doc__, ca.SEC(2, random_state=0).fit([[0], [1]]).n_clusters_)"
+    done = subprocess.run([sys.executable, "-OO", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["None", "2"]

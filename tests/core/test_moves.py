@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coassoc as ca
-from coassoc.consensus.exchange import exchange
+from coassoc.consensus.merge import exchange
 from coassoc.core.moves import AgreementState, DensityState, fixed_bits, fixed_xlogx, may_move
 
 STATES = (DensityState, AgreementState)

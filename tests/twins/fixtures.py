@@ -5,19 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coassoc.consensus import (
-    base,
-    bisecting,
-    eac,
-    embedding,
-    kmeans,
-    lloyd,
-    micro,
-    search,
-    similarity,
-    spectral,
-    starts,
-)
+from coassoc.consensus import base, bisecting, kmeans, linkage, lloyd, merge, micro, search, similarity, spectral
 from coassoc.consensus.auto import confidence, estimator
 from coassoc.engines import Cuda, contract
 from coassoc.engines.cuda import device as _cuda_device
@@ -108,6 +96,6 @@ def as_if_on_device(make, patch, device):
     patch.setattr(_cuda_device, "device_of", lambda array: device)
     for module in (estimator, base, gpu, labels):
         patch.setattr(module, "is_on_gpu", lambda array: isinstance(array, OnDevice) or is_on_gpu(array))
-    guarded = (estimator, confidence, base, bisecting, contract, eac, embedding, kmeans, labels, lloyd, micro)
-    for module in (*guarded, search, similarity, spectral, starts):
+    guarded = (estimator, confidence, base, bisecting, contract, kmeans, labels, linkage, lloyd, merge, micro)
+    for module in (*guarded, search, similarity, spectral):
         patch.setattr(module, "np", Guard())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn import get_config
@@ -25,6 +27,30 @@ from ..metrics.profiles import ProfileMixin
 from ..metrics.scores import counts_of, resolve_partition_weights
 from .persist import SaveMixin
 
+C = TypeVar("C", bound=type)
+
+
+def inherit_docs(cls: C) -> C:
+    """Fill in the docstring of a class: a line of names, ``{engine} {verbose}``, stands for their entries.
+
+    The entry of a parameter or an attribute is that of the nearest base class which describes it.
+    """
+
+    def entries(line: re.Match[str]) -> str:
+        return "\n".join(_entry(cls, name) for name in re.findall(r"\w+", line[0]))
+
+    if cls.__doc__:  # python -OO leaves none
+        cls.__doc__ = re.sub(r"^\{\w+\}( \{\w+\})*$", entries, inspect.cleandoc(cls.__doc__), flags=re.MULTILINE)
+    return cls
+
+
+def _entry(cls: type, name: str) -> str:
+    for base in cls.__mro__[1:]:
+        text = inspect.cleandoc(base.__doc__ or "")
+        if found := re.search(rf"^{name}(, \w+)* : .+(\n +.+)*", text, re.MULTILINE):
+            return found[0]
+    raise LookupError(f"{cls.__name__}: no base class documents {name!r}.")
+
 
 class ConsensusEstimator(
     SaveMixin, ProfileMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
@@ -35,6 +61,29 @@ class ConsensusEstimator(
     ``labels_``, ``n_clusters_``, ``density_``, ``cluster_density_`` and ``cluster_sizes_``; ``fit_predict``,
     ``transform``, ``save``, ``set_output``, :func:`coassoc.compare` and the command line then work. A method that is
     k-means with another score table derives from :class:`KMeansConsensus` and writes ``make_objective`` instead.
+    The parameters below mean the same in every method that has them.
+
+    Parameters
+    ----------
+    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
+        Weights of the clusterings, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
+    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
+        Where the passes run.
+    verbose : int, default=0
+        Print a line per start.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Consensus labels; −1 for items without a label in any partition.
+    n_clusters_ : int
+        Clusters that hold items: fewer than asked for when fewer label rows differ.
+    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
+        Density S of the partition; density and number of items of each cluster.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of clusterings at `fit`, and their names where `X` has string column names.
 
     Examples
     --------

@@ -1,7 +1,9 @@
-"""KMeansConsensus: the paper's KM, k-means on the one-hot form of an ensemble."""
+"""KMeansConsensus, SEC and ECC: k-means passes over an ensemble, each with a score table of its own."""
 
 from __future__ import annotations
 
+import math
+import numbers
 from dataclasses import replace
 from typing import Any
 
@@ -10,17 +12,36 @@ import numpy as np
 from ..core.checks import check_choice, check_integer, seed_from
 from ..core.counts import Counts
 from ..core.moves import DensityState
-from ..core.objectives import KMeansObjective, Objective
+from ..core.objectives import ECCObjective, KMeansObjective, Objective, SECObjective
 from ..engines import Fit, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels
-from .base import ConsensusEstimator, PredictMixin
-from .exchange import exchange
-from .starts import Starts, best_start, warn_if_fewer, with_fewer_clusters
+from .base import ConsensusEstimator, PredictMixin, inherit_docs
+from .lloyd import Starts, best_start, warn_if_fewer, with_fewer_clusters
+from .merge import exchange
 
 
 class TableConsensus(PredictMixin, ConsensusEstimator):
-    """Base of the methods that run k-means passes with a score table of their own."""
+    """Base of the methods that run k-means passes with a score table of their own.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row.
+    n_init : int, default=10
+        Number of starts; the one with the lowest exact loss is kept, the first one on ties.
+    init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
+        How a start is made: greedy k-means++ on integer distances, items drawn at random, or a given partition.
+    max_iter : int, default=300
+        Largest number of passes per start.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        Passes of the best start.
+    converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
+        Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
+    """
 
     def __init__(
         self, n_clusters: int = 8, *, n_init: int = 10, init: Any = "k-means++", max_iter: int = 300,
@@ -89,6 +110,7 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
         return labels
 
 
+@inherit_docs
 class KMeansConsensus(TableConsensus):
     r"""Consensus partition by k-means on the one-hot form of an ensemble.
 
@@ -98,46 +120,18 @@ class KMeansConsensus(TableConsensus):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters in the consensus. Empty clusters are refilled from the worst-placed row.
-    n_init : int, default=10
-        Number of starts; the one with the lowest exact loss is kept, the first one on ties.
-    init : {"k-means++", "random"} or array-like of shape (n_samples,), default="k-means++"
-        How a start is made: greedy k-means++ on integer distances, items drawn at random, or a given partition.
-    max_iter : int, default=300
-        Largest number of passes per start.
-    partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
-        Weights of the clusterings, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
-    verbose : int, default=0
-        Print a line per start.
+    {n_clusters} {n_init} {init} {max_iter}
+    {partition_weights} {random_state} {engine} {verbose}
     refine : {"density"} or None, default=None
         ``"density"``: afterwards move single items while that raises the exact density S. `predict` still returns the
         nearest center, so near borders it may differ from ``labels_`` then.
 
     Attributes
     ----------
-    labels_ : ndarray of shape (n_samples,)
-        Consensus labels; −1 for items without a label in any partition.
-    n_clusters_ : int
-        Clusters that hold items: fewer than asked for when fewer label rows differ.
-    density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
-        Density S of the partition; density and number of items of each cluster.
+    {labels_} {n_clusters_} {density_}
     loss_, losses_ : float, list of float
         k-means loss on H; the same after each pass of the best start, strictly falling.
-    n_iter_ : int
-        Passes of the best start.
-    converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
-        Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        Number of clusterings at `fit`, and their names where `X` has string column names.
-
-    See Also
-    --------
-    BisectingConsensus : A tree of consensus partitions, when the number of clusters is not known.
+    {n_iter_} {converged_} {n_features_in_}
 
     Notes
     -----
@@ -177,3 +171,125 @@ class KMeansConsensus(TableConsensus):
         if self.refine is None:
             return best.counts
         return exchange(rows, best.labelling, DensityState(best.counts, v), max_iter).counts
+
+
+@inherit_docs
+class SEC(TableConsensus):
+    r"""Spectral ensemble clustering: the normalised cut of the co-association graph, by weighted k-means.
+
+    With :math:`s_f` the items of base cluster f, item i has degree :math:`w_i = \sum_{f \in i} s_f` in the graph
+    :math:`HH^T`. Minimising the normalised cut of that graph is k-means on the rows :math:`h_i / w_i` with
+    weights :math:`w_i`. With :math:`w(C) = \sum_f s_f \alpha_f(C)`, an item goes to the cluster with the largest
+
+    .. math:: \sum_{f \in i} \Big( \frac{2\alpha_f}{w(C)} - s_f \frac{\sum_{f'} \alpha_{f'}^2}{w(C)^2} \Big),
+
+    a table look-up like that of :class:`KMeansConsensus`: neither the graph nor the n×d matrix is built.
+
+    Parameters
+    ----------
+    {n_clusters} {n_init} {init} {max_iter}
+    {partition_weights} {random_state} {engine} {verbose}
+
+    Attributes
+    ----------
+    {labels_} {n_clusters_} {density_}
+    loss_, losses_ : float, list of float
+        Normalised cut :math:`k - \sum_C \sum_f \alpha_f^2 / w(C)`, which the weighted k-means cost differs from by a
+        constant of the ensemble; the same after each pass of the best start, strictly falling.
+    {n_iter_} {converged_} {n_features_in_}
+
+    Notes
+    -----
+    Time and memory are those of :class:`KMeansConsensus`. Large base clusters weigh more: the normalised cut favours
+    clusters of equal total degree, not of equal density. ``init="random", n_init=1`` fits the paper's figures on its
+    small sets.
+
+    References
+    ----------
+    .. [1] H. Liu, T. Liu, J. Wu, D. Tao, Y. Fu, "Spectral Ensemble Clustering", KDD 2015,
+       https://doi.org/10.1145/2783258.2783287
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    >>> ca.SEC(n_clusters=2, random_state=0).fit(table).labels_.tolist()
+    [1, 1, 1, 0, 0, 0]
+    """
+
+    def make_objective(self, rows: Rows, v: np.ndarray) -> SECObjective:
+        whole = rows.whole_counts()
+        return SECObjective(v, whole.alpha[:, 0])
+
+
+@inherit_docs
+class ECC(TableConsensus):
+    r"""Entropy-based consensus clustering: k-means on H with the Kullback–Leibler divergence.
+
+    The consensus keeps the entropy of the base labels inside its clusters low. An item goes to the cluster with
+    the largest :math:`\sum_j v_j \log q_f(C)`, f its label in partition j and :math:`q_f(C)` the share of the label
+    among the items of C. The log of a label that does not occur in the cluster would be infinite, so shares are
+    smoothed:
+
+    * ``smoothing="additive"``: :math:`q_f = (\alpha_f + \epsilon) / (n_{Cj} + \epsilon k_j)`. The penalised loss
+      :math:`-\sum_C \sum_j v_j \sum_{f \in j} (\alpha_f + \epsilon) \log q_f(C)` falls with every pass.
+    * ``smoothing="floor"``: :math:`q_f = \max(\alpha_f / n_{Cj}, \epsilon)`, which reproduces the paper's figures.
+      Shares no longer add up to 1, so the loss (:math:`\epsilon = 0` above) may rise; the fit then stops.
+
+    Parameters
+    ----------
+    {n_clusters} {n_init} {init} {max_iter}
+    {partition_weights} {random_state} {engine} {verbose}
+    smoothing : {"additive", "floor"}, default="additive"
+        How shares are smoothed, see above.
+    epsilon : float, default=0.001
+        Strength of the smoothing. Smaller values make a single unseen label cost more.
+
+    Attributes
+    ----------
+    {labels_} {n_clusters_} {density_}
+    loss_, losses_ : float, list of float
+        Penalised loss in nats (plain loss with a floor); the same after each pass of the best start, strictly falling.
+    {n_iter_} {converged_} {n_features_in_}
+
+    Notes
+    -----
+    Time and memory are those of :class:`KMeansConsensus`. When starts are single rows, scores in the first pass are
+    the number of shared labels times log(1/ε), so ties are frequent.
+
+    References
+    ----------
+    .. [1] H. Liu, R. Zhao, H. Fang, F. Cheng, Y. Fu, Y.-Y. Liu, "Entropy-based consensus clustering for patient
+       stratification", Bioinformatics, 2017, https://doi.org/10.1093/bioinformatics/btx167
+    .. [2] J. Wu, H. Liu, H. Xiong, J. Cao, J. Chen, "K-means-based consensus clustering: a unified view", IEEE
+       TKDE, 2015, https://doi.org/10.1109/TKDE.2014.2316512
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    >>> ca.ECC(n_clusters=2, random_state=0).fit(table).labels_.tolist()
+    [1, 1, 1, 0, 0, 0]
+    """
+
+    def __init__(
+        self, n_clusters: int = 8, *, n_init: int = 10, init: Any = "k-means++", max_iter: int = 300,
+        partition_weights: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
+        smoothing: str = "additive", epsilon: float = 1e-3,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            n_clusters, n_init=n_init, init=init, max_iter=max_iter, partition_weights=partition_weights,
+            random_state=random_state, engine=engine, verbose=verbose,
+        )  # fmt: skip
+        self.smoothing = smoothing
+        self.epsilon = epsilon
+
+    def make_objective(self, rows: Rows, v: np.ndarray) -> ECCObjective:
+        floor = check_choice(self.smoothing, "smoothing", ("additive", "floor")) == "floor"
+        if isinstance(self.epsilon, bool) or not isinstance(self.epsilon, numbers.Real):
+            raise TypeError(f"epsilon must be a number, got {self.epsilon!r}.")
+        most = 1.0 if floor else math.inf  # a floor is a share
+        if not 0.0 < self.epsilon < most:
+            given = f"with smoothing={self.smoothing!r}, got {self.epsilon}"
+            raise ValueError(f"epsilon must be above 0 and below {most} {given}.")
+        return ECCObjective(v, float(self.epsilon), floor)

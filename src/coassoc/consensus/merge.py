@@ -1,14 +1,54 @@
-"""Merging clusters on their counts, without a pass over the items."""
+"""Exact changes of a partition from its counts: moves of single items, merges of clusters, splits with merges."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from ..core.counts import Counts
+from ..core.moves import AgreementObjective, AgreementState, DensityState, agreement_term, fixed_xlogx
+from ..core.objectives import KMeansObjective
+from ..engines import Rows
+from ..engines.contract import Labelling
 from .similarity import cluster_sums
+
+_LIMIT = 1 << 18  # moves fetched per call, which limits the coordinator's memory
+
+
+@dataclass
+class SearchResult:
+    """The partition that an exchange ended with."""
+
+    labelling: Labelling
+    counts: Counts
+    objective: float  # n·S, or Σ_j v_j NMI_j
+    n_sweeps: int
+    converged: bool  # no move of a single row raises the objective
+
+
+def exchange(
+    rows: Rows, labelling: Labelling, state: DensityState | AgreementState, max_sweeps: int, limit: int = _LIMIT
+) -> SearchResult:
+    """Sweep over the rows until no single move raises the objective; changes `labelling` and `state` in place.
+
+    A sweep without a move has tested every row against the final state, so no single move can raise the objective.
+    """
+    sweeps, converged = 0, False
+    while sweeps < max_sweeps and not converged:
+        sweeps += 1
+        start, applied = 0, 0
+        while start < rows.n_rows:
+            table = state.table()
+            moves = rows.propose_moves(labelling, table, start, limit)
+            if len(moves):
+                applied += rows.apply_moves(labelling, state, moves, table.threshold)
+            start = moves.stop
+        converged = applied == 0
+    return SearchResult(labelling, state.counts(), state.objective(), sweeps, converged)
 
 
 class PairSums:
@@ -84,6 +124,123 @@ def merged_counts(counts: Counts, group: np.ndarray, k: int) -> Counts:
     """Counts of the merged clusters."""
     member = csr_array((np.ones(len(group), np.int64), group, np.arange(len(group) + 1)), (len(group), k)).T
     return Counts(np.ascontiguousarray((member @ counts.alpha.T).T), member @ counts.sizes, counts.layout)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Split cluster `split` (−1: none), whose second half becomes the last cluster; merge `drop` into `into`."""
+
+    net: float
+    split: int
+    into: int  # −1: no merge
+    drop: int
+
+
+def _best_merge(gains: np.ndarray, split: int, gain: float = 0.0) -> Plan:
+    """The best two clusters to merge after the split of cluster `split` (−1: none) that gains `gain`.
+
+    The second half is the last cluster; the two halves are not merged again.
+    """
+    np.fill_diagonal(gains, -np.inf)
+    if split >= 0:
+        gains[split, -1] = gains[-1, split] = -np.inf
+    a, b = (int(at) for at in np.unravel_index(int(np.argmax(gains)), gains.shape))
+    return Plan(gain + float(gains[a, b]), split, min(a, b), max(a, b))
+
+
+def _ranked(plans: list[Plan]) -> list[Plan]:
+    return sorted((plan for plan in plans if plan.net > -math.inf), key=lambda plan: (-plan.net, plan.split, plan.into))
+
+
+@dataclass(frozen=True)
+class DensityGoal:
+    """n·S. The loss of a merge and the gain of a split depend on no other cluster; a plan gains their sum."""
+
+    v: np.ndarray
+    least: int = 1
+
+    def state(self, counts: Counts) -> DensityState:
+        return DensityState(counts, self.v, self.least)
+
+    def passes(self) -> KMeansObjective:
+        """What passes over all rows lower, so that the goal rises."""
+        return KMeansObjective(self.v)  # its table is the derivative of n·S, up to terms of order 1 / |C|
+
+    def score(self, objective: float, n_items: int) -> float:
+        """The objective as users know it."""
+        return objective / n_items
+
+    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
+        """Best plan for each cluster that can be split, best first; up to `spare` clusters may be added."""
+        k, plans = counts.n_clusters, []
+        sums = PairSums(joined_counts([counts, *pieces.values()]), self.v)
+        values, losses = sums.values(), sums.merge_losses()
+        for position, c in enumerate(pieces):
+            after = np.arange(k + 1)
+            after[c], after[k] = first, second = k + 2 * position, k + 2 * position + 1
+            gain = float(values[first] + values[second] - values[c])
+            plans.append(_best_merge(-losses[np.ix_(after, after)], c, gain))
+        return _ranked(plans)
+
+
+@dataclass(frozen=True)
+class AgreementGoal:
+    """Σ_j v_j NMI_j. Changes of its fixed-point terms are added; ratios are computed at the end."""
+
+    v: np.ndarray
+    least: int = 2
+    at_most: bool = False
+
+    def state(self, counts: Counts) -> AgreementState:
+        return AgreementState(counts, self.v, self.least, self.at_most)
+
+    def passes(self) -> AgreementObjective:
+        return AgreementObjective(self.v)
+
+    def score(self, objective: float, n_items: int) -> float:
+        """Mean NMI over partitions, from Σ_j v_j NMI_j."""
+        return min(1.0, objective / math.fsum(self.v.tolist()))
+
+    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
+        """Best plan for each cluster that can be split; with `at_most` also merges alone, and splits alone."""
+        state, k, plans = self.state(counts), counts.n_clusters, []
+        merged, now = _pair_changes(counts, counts, state.bits), state.objective()
+        if self.at_most:
+            plans.append(_best_merge(self._value(state, merged) - now, -1))
+        for c, halves in pieces.items():
+            split = -_pair_changes(halves.of_cluster(0), halves.of_cluster(1), state.bits)[:, 0]
+            if self.at_most and spare > 0:
+                plans.append(Plan(float(self._value(state, split)[0] - now), c, -1, -1))
+            # pairs after the split: cluster c is now the first half, cluster k the second
+            changes = np.zeros((2, k + 1, k + 1, merged.shape[-1]), np.int64)
+            changes[:, :k, :k] = merged
+            changes[:, [c, k], :k] = to_halves = _pair_changes(halves, counts, state.bits)
+            changes[:, :k, [c, k]] = to_halves.transpose(0, 2, 1, 3)
+            plans.append(_best_merge(self._value(state, changes + split[:, None]) - now, c))
+        return _ranked(plans)
+
+    def _value(self, state: AgreementState, changes: np.ndarray) -> np.ndarray:
+        """The objective after changes (2, ..., p) of Σ h(α) and Σ h(n_Cj)."""
+        joint, own = changes
+        shared, entropy = state.shared + joint - own, state.entropy - own
+        terms = agreement_term(self.v, 2.0 * self.v, shared, entropy)
+        total = np.zeros(terms.shape[:-1])
+        for j in range(terms.shape[-1]):  # a fixed order of summation
+            total = total + terms[..., j]
+        return total
+
+
+def _pair_changes(left: Counts, right: Counts, bits: int) -> np.ndarray:
+    """Changes (2, left, right, p) of Σ h(α) and Σ h(n_Cj) when a cluster of `left` and one of `right` become one."""
+    starts, p = left.layout.offsets[:-1], left.layout.n_partitions
+    joint, own = changes = np.empty((2, left.n_clusters, right.n_clusters, p), np.int64)
+    h_right, h_right_cells = fixed_xlogx(right.alpha, bits), fixed_xlogx(right.cells, bits)
+    for a in range(left.n_clusters):
+        alpha, cells = left.alpha[:, [a]], left.cells[:, [a]]
+        change = fixed_xlogx(alpha + right.alpha, bits) - h_right - fixed_xlogx(alpha, bits)
+        joint[a] = np.add.reduceat(change, starts, axis=0).T
+        own[a] = (fixed_xlogx(cells + right.cells, bits) - h_right_cells - fixed_xlogx(cells, bits)).T
+    return changes
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import hashlib
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..core.checks import stream
+from ..core.checks import check_choice, check_integer, stream
 from ..core.counts import Counts, Layout, ScoreTable
 from ..core.objectives import KMeansObjective
 from ..engines import Engine, Fit, Labelling, Native, Rows, resolve
 from ..engines.native import default_threads
 from ..ensemble import Ensemble
 from ..ensemble.rows import distinct_rows
+from .lloyd import Starts, best_start, with_fewer_clusters
 from .merge import merged_counts
-from .starts import Starts, best_start, with_fewer_clusters
 
 SAMPLED_ABOVE = 100_000  # items above which micro-clusters are found on a sample
 SAMPLE_ITEMS = 50_000
@@ -66,6 +67,19 @@ class MicroClusters:
         alpha = np.zeros((layout.n_codes, counts.n_clusters), np.int64)
         alpha[self.codes] = counts.alpha
         return Counts(alpha, counts.sizes, layout)
+
+
+def check_micro_clusters(asked: Any, k: int) -> int | None:
+    """Clusters of an over-segmentation: the number asked for, 100 or 5 k when "auto", None for none."""
+    if asked is None:
+        return None
+    if isinstance(asked, str):
+        check_choice(asked, "micro_clusters", ("auto",))
+        return max(100, 5 * k)
+    micro = check_integer(asked, "micro_clusters")
+    if micro < k:
+        raise ValueError(f"micro_clusters={micro} must be at least n_clusters={k}.")
+    return micro
 
 
 def micro_clusters(

@@ -25,8 +25,9 @@ from .registry import methods
 _PARTS = ["numpy.dtype"] + [
     f"coassoc.{name}"
     for name in (
-        "core.counts.ScoreTable", "ensemble.tables.Vocabulary", "ensemble.ensemble.Ensemble", "consensus.tree.Tree",
-        "consensus.linkage.Merges", "consensus.auto.estimator.NearestPartition", "consensus.leiden.Resolution",
+        "core.counts.ScoreTable", "ensemble.tables.Vocabulary", "ensemble.ensemble.Ensemble",
+        "consensus.bisecting.Tree", "consensus.linkage.Merges", "consensus.auto.estimator.NearestPartition",
+        "consensus.leiden.Resolution",
     )
 ]  # fmt: skip
 # base clusterers of ConsensusClustering; skops trusts all of scikit-learn, some of which reads arrays unchecked

@@ -1,26 +1,23 @@
-"""Search for a partition with a large exact objective: over-segment, merge on counts, move rows, split and merge."""
+"""DensityConsensus and AgreementConsensus: over-segment, merge on counts, move items, split and merge."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.checks import check_choice, check_integer, seed_from, stream
+from ..core.checks import check_integer, seed_from, stream
 from ..core.counts import Counts, loss_from_counts
-from ..core.moves import AgreementObjective, AgreementState, DensityState, agreement_term, fixed_xlogx
+from ..core.moves import DensityState
 from ..core.objectives import KMeansObjective, fix_table, seeding_weights
 from ..engines import Engine, Fit, Labelling, Rows
-from ..metrics.labels import check_labels, fill_missing
-from .base import ConsensusEstimator, PredictMixin
-from .exchange import SearchResult, exchange
-from .lloyd import TooFewRows, lloyd, seed_rows
-from .merge import PairSums, joined_counts, merge_clusters
-from .micro import local_rows, sampled_codes
-from .starts import with_fewer_clusters
+from ..metrics.labels import check_labels, check_partition_weights, fill_missing
+from .base import ConsensusEstimator, PredictMixin, inherit_docs
+from .lloyd import Starts, TooFewRows, best_start, lloyd, seed_rows, with_fewer_clusters
+from .merge import AgreementGoal, DensityGoal, Plan, SearchResult, exchange, merge_clusters
+from .micro import check_micro_clusters, local_rows, sampled_codes
 
 _SPLIT_STARTS = 2  # two-means starts for each cluster
 _SPLIT_PASSES = 50
@@ -29,110 +26,6 @@ _TRIAL_SWEEPS = 4
 _LARGE_TRIALS = 4
 _SAMPLE_ITEMS, _SAMPLE_PER_CLUSTER = 20_000, 100  # items of a sample: the first, or the second for each cluster
 _LEAST_GAIN = 1e-9  # relative gain below which a split and merge is not kept
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Split cluster `split` (−1: none), whose second half becomes the last cluster; merge `drop` into `into`."""
-
-    net: float
-    split: int
-    into: int  # −1: no merge
-    drop: int
-
-
-def _best_merge(gains: np.ndarray, split: int, gain: float = 0.0) -> Plan:
-    """The best two clusters to merge after the split of cluster `split` (−1: none) that gains `gain`.
-
-    The second half is the last cluster; the two halves are not merged again.
-    """
-    np.fill_diagonal(gains, -np.inf)
-    if split >= 0:
-        gains[split, -1] = gains[-1, split] = -np.inf
-    a, b = (int(at) for at in np.unravel_index(int(np.argmax(gains)), gains.shape))
-    return Plan(gain + float(gains[a, b]), split, min(a, b), max(a, b))
-
-
-def _ranked(plans: list[Plan]) -> list[Plan]:
-    return sorted((plan for plan in plans if plan.net > -math.inf), key=lambda plan: (-plan.net, plan.split, plan.into))
-
-
-@dataclass(frozen=True)
-class DensityGoal:
-    """n·S. The loss of a merge and the gain of a split depend on no other cluster; a plan gains their sum."""
-
-    v: np.ndarray
-    least: int = 1
-
-    def state(self, counts: Counts) -> DensityState:
-        return DensityState(counts, self.v, self.least)
-
-    def passes(self) -> KMeansObjective:
-        """What passes over all rows lower, so that the goal rises."""
-        return KMeansObjective(self.v)  # its table is the derivative of n·S, up to terms of order 1 / |C|
-
-    def score(self, objective: float, n_items: int) -> float:
-        """The objective as users know it."""
-        return objective / n_items
-
-    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
-        """Best plan for each cluster that can be split, best first; up to `spare` clusters may be added."""
-        k, plans = counts.n_clusters, []
-        sums = PairSums(joined_counts([counts, *pieces.values()]), self.v)
-        values, losses = sums.values(), sums.merge_losses()
-        for position, c in enumerate(pieces):
-            after = np.arange(k + 1)
-            after[c], after[k] = first, second = k + 2 * position, k + 2 * position + 1
-            gain = float(values[first] + values[second] - values[c])
-            plans.append(_best_merge(-losses[np.ix_(after, after)], c, gain))
-        return _ranked(plans)
-
-
-@dataclass(frozen=True)
-class AgreementGoal:
-    """Σ_j v_j NMI_j. Changes of its fixed-point terms are added; ratios are computed at the end."""
-
-    v: np.ndarray
-    least: int = 2
-    at_most: bool = False
-
-    def state(self, counts: Counts) -> AgreementState:
-        return AgreementState(counts, self.v, self.least, self.at_most)
-
-    def passes(self) -> AgreementObjective:
-        return AgreementObjective(self.v)
-
-    def score(self, objective: float, n_items: int) -> float:
-        """Mean NMI over partitions, from Σ_j v_j NMI_j."""
-        return min(1.0, objective / math.fsum(self.v.tolist()))
-
-    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
-        """Best plan for each cluster that can be split; with `at_most` also merges alone, and splits alone."""
-        state, k, plans = self.state(counts), counts.n_clusters, []
-        merged, now = _pair_changes(counts, counts, state.bits), state.objective()
-        if self.at_most:
-            plans.append(_best_merge(self._value(state, merged) - now, -1))
-        for c, halves in pieces.items():
-            split = -_pair_changes(halves.of_cluster(0), halves.of_cluster(1), state.bits)[:, 0]
-            if self.at_most and spare > 0:
-                plans.append(Plan(float(self._value(state, split)[0] - now), c, -1, -1))
-            # pairs after the split: cluster c is now the first half, cluster k the second
-            changes = np.zeros((2, k + 1, k + 1, merged.shape[-1]), np.int64)
-            changes[:, :k, :k] = merged
-            changes[:, [c, k], :k] = to_halves = _pair_changes(halves, counts, state.bits)
-            changes[:, :k, [c, k]] = to_halves.transpose(0, 2, 1, 3)
-            plans.append(_best_merge(self._value(state, changes + split[:, None]) - now, c))
-        return _ranked(plans)
-
-    def _value(self, state: AgreementState, changes: np.ndarray) -> np.ndarray:
-        """The objective after changes (2, ..., p) of Σ h(α) and Σ h(n_Cj)."""
-        joint, own = changes
-        shared, entropy = state.shared + joint - own, state.entropy - own
-        terms = agreement_term(self.v, 2.0 * self.v, shared, entropy)
-        total = np.zeros(terms.shape[:-1])
-        for j in range(terms.shape[-1]):  # a fixed order of summation
-            total = total + terms[..., j]
-        return total
 
 
 @dataclass(frozen=True)
@@ -164,7 +57,24 @@ class Search:
 
 
 class SearchConsensus(PredictMixin, ConsensusEstimator):
-    """Base of the estimators that search from several starts, by splitting and merging, and keep the best result."""
+    """Base of the estimators that search from several starts, by splitting and merging, and keep the best result.
+
+    Parameters
+    ----------
+    max_rounds : int, default=50
+        Largest number of split–merge rounds from one start; 0 makes none.
+    n_trials : int, default=8
+        Split–merge plans tried in a round before the search ends.
+
+    Attributes
+    ----------
+    loss_ : float
+        k-means loss on H.
+    n_iter_, n_rounds_ : int
+        Sweeps of the last exchange; split–merge rounds, all starts together.
+    n_sampled_ : int
+        Items that starts and rounds were searched on: all, or those of one sample.
+    """
 
     _least_n_init = 1
     _sampled_above: ClassVar[int]  # items above which starts and rounds are searched on samples
@@ -387,27 +297,162 @@ def without_empty(rows: Rows, result: SearchResult) -> SearchResult:
     return replace(result, labelling=labelling, counts=smaller)
 
 
-def _pair_changes(left: Counts, right: Counts, bits: int) -> np.ndarray:
-    """Changes (2, left, right, p) of Σ h(α) and Σ h(n_Cj) when a cluster of `left` and one of `right` become one."""
-    starts, p = left.layout.offsets[:-1], left.layout.n_partitions
-    joint, own = changes = np.empty((2, left.n_clusters, right.n_clusters, p), np.int64)
-    h_right, h_right_cells = fixed_xlogx(right.alpha, bits), fixed_xlogx(right.cells, bits)
-    for a in range(left.n_clusters):
-        alpha, cells = left.alpha[:, [a]], left.cells[:, [a]]
-        change = fixed_xlogx(alpha + right.alpha, bits) - h_right - fixed_xlogx(alpha, bits)
-        joint[a] = np.add.reduceat(change, starts, axis=0).T
-        own[a] = (fixed_xlogx(cells + right.cells, bits) - h_right_cells - fixed_xlogx(cells, bits)).T
-    return changes
+@inherit_docs
+class DensityConsensus(SearchConsensus):
+    r"""Consensus partition with a large exact density S.
+
+    A low k-means loss on H means a high density :math:`S(\pi) = \frac1n \sum_C |C|\, D(C)`, but they are not the same.
+    This search raises S itself, from two starts: the best of `n_init` k-means consensus partitions, and an
+    over-segmentation into many clusters, which are merged on their counts by least loss of S. From each start single
+    items are moved until no move raises S; then one cluster is split and two others are merged while that raises S.
+    S never falls.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters, exactly.
+    n_init : int, default=10
+        Number of k-means starts, as in `KMeansConsensus`; 0 leaves that start out.
+    micro_clusters : int, "auto" or None, default="auto"
+        Clusters of the over-segmentation; None leaves that start out. ``"auto"``: 100, or 5 * `n_clusters` when that
+        is more.
+    init : array-like of shape (n_samples,), default=None
+        A partition to start from instead of these two.
+    max_iter : int, default=300
+        Largest number of passes of a k-means start, and of sweeps of one exchange.
+    {max_rounds} {n_trials} {partition_weights} {random_state} {engine} {verbose}
+
+    Attributes
+    ----------
+    {labels_} {n_clusters_} {density_} {loss_}
+    densities_ : list of float
+        S at the better start and after each step that raised it; of a search on samples, S of all items at the end.
+    {n_iter_} {n_sampled_}
+    converged_ : bool
+        True when no move of a single item raises S.
+    {n_features_in_}
+
+    Notes
+    -----
+    Every step is linear in the number of items: a sweep of the exchange costs about as much as two k-means passes.
+    Above 100 000 items only the better start is searched from, and a plan has a few sweeps to raise S. Above 1 000 000
+    items the search runs on two samples (of 20 000 items, or 100 for each cluster), each of which labels all items by
+    k-means passes; moves of single items, from the better one, then raise S further. Memory is that of
+    `KMeansConsensus` with `micro_clusters` clusters. ``predict`` returns the cluster with the nearest center in H,
+    which may differ from ``labels_`` near borders. Raising S does not raise the agreement with true classes.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    >>> dense = ca.DensityConsensus(n_clusters=2, random_state=0).fit(table)
+    >>> sorted(dense.cluster_sizes_.tolist()), round(dense.density_, 4)
+    ([3, 3], 0.8333)
+    """
+
+    _least_n_init = 0
+    _sampled_above = 1_000_000  # fewer items keep the labels of earlier versions
+    _n_samples = 2  # what they cost on public data sets: docs/methods.md
+
+    def _goal(self, v: np.ndarray) -> DensityGoal:
+        return DensityGoal(v)
+
+    def _starts(self, search: Search, k: int) -> list[SearchResult]:
+        starts: list[SearchResult] = []
+        if search.micro is not None:
+            starts.append(search.merged_start(k, "density", 0))
+        if search.n_init:  # the labels of `KMeansConsensus` with the same seed
+            v = check_partition_weights(search.goal.v, len(search.goal.v))  # as it scales them, to the last bit
+            settings = Starts(k, search.n_init, search.max_iter, search.seed)
+            best = best_start(search.rows, search.engine, KMeansObjective(v), v, settings)
+            starts.append(search.climb(best.labelling))
+        if not starts:
+            raise ValueError("n_init=0 and micro_clusters=None leave nothing to start from; set one, or give init.")
+        if is_large(search.rows):  # the results of the starts are close: search from the better one only
+            return [max(starts, key=lambda start: start.objective)]
+        return starts
+
+    def _store_scores(self, scores: list[float]) -> None:
+        self.densities_ = scores
 
 
-def check_micro_clusters(asked: Any, k: int) -> int | None:
-    """Clusters of an over-segmentation: the number asked for, 100 or 5 k when "auto", None for none."""
-    if asked is None:
-        return None
-    if isinstance(asked, str):
-        check_choice(asked, "micro_clusters", ("auto",))
-        return max(100, 5 * k)
-    micro = check_integer(asked, "micro_clusters")
-    if micro < k:
-        raise ValueError(f"micro_clusters={micro} must be at least n_clusters={k}.")
-    return micro
+@inherit_docs
+class AgreementConsensus(SearchConsensus):
+    r"""Consensus partition with a large mean NMI with the clusterings.
+
+    Items are over-segmented into micro-clusters, which average linkage merges on their counts
+    (:math:`D(C, C')`, without an n × n matrix). Then single items are moved while that raises the exact
+    :math:`\frac1p \sum_j NMI(\pi, \pi_j)`, and one cluster is split and two others are merged while that raises it.
+    The agreement never falls.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    n_init : int, default=1
+        Number of over-segmentations, at least one; the one with the best result is kept.
+    micro_clusters : int or "auto", default="auto"
+        Clusters of an over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more.
+    init : array-like of shape (n_samples,), default=None
+        A partition to start from instead.
+    max_iter : int, default=300
+        Largest number of passes of an over-segmentation, and of sweeps of one exchange.
+    {max_rounds} {n_trials} {partition_weights} {random_state} {engine} {verbose}
+    at_most : bool, default=False
+        Allow fewer clusters when they agree better. Otherwise there are exactly `n_clusters`.
+    min_cluster_size : int, default=2
+        The search makes no cluster smaller than this, because NMI rewards clusters of single items, which mean
+        nothing. Smaller clusters found by average linkage are kept.
+
+    Attributes
+    ----------
+    {labels_} {n_clusters_} {density_} {loss_} {n_iter_} {n_sampled_}
+    ensemble_nmi_ : float
+        Mean NMI with the clusterings.
+    converged_ : bool
+        True when no move of a single item that `min_cluster_size` allows raises the agreement.
+    {n_features_in_}
+
+    Notes
+    -----
+    Every step is linear in the number of items. Above 100 000 items the search runs on a sample (20 000 items, or 100
+    for each cluster), which labels all items; passes and moves over all items then raise the agreement further. x log x
+    of counts is kept as 64-bit fixed point, so results do not depend on threads, chunks or the engine.
+
+    Examples
+    --------
+    >>> import coassoc as ca
+    >>> table = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
+    >>> agreed = ca.AgreementConsensus(n_clusters=2, random_state=0).fit(table)
+    >>> sorted(agreed.cluster_sizes_.tolist()), round(agreed.ensemble_nmi_, 4)
+    ([3, 3], 0.9066)
+    """
+
+    _sampled_above = 100_000
+
+    def __init__(
+        self, n_clusters: int = 8, *, n_init: int = 1, micro_clusters: Any = "auto", init: Any = None,
+        max_iter: int = 300, max_rounds: int = 50, n_trials: int = 8, partition_weights: Any = None,
+        random_state: Any = None, engine: Any = "auto", verbose: int = 0, at_most: bool = False,
+        min_cluster_size: int = 2,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            n_clusters, n_init=n_init, micro_clusters=micro_clusters, init=init, max_iter=max_iter,
+            max_rounds=max_rounds, n_trials=n_trials, partition_weights=partition_weights, random_state=random_state,
+            engine=engine, verbose=verbose,
+        )  # fmt: skip
+        self.at_most = at_most
+        self.min_cluster_size = min_cluster_size
+
+    def _goal(self, v: np.ndarray) -> AgreementGoal:
+        if not isinstance(self.at_most, (bool, np.bool_)):
+            raise TypeError(f"at_most must be True or False, got {self.at_most!r}.")
+        return AgreementGoal(v, check_integer(self.min_cluster_size, "min_cluster_size"), bool(self.at_most))
+
+    def _starts(self, search: Search, k: int) -> list[SearchResult]:
+        if search.micro is None:
+            raise TypeError("micro_clusters must be an integer or 'auto', got None.")
+        return [search.merged_start(k, "average", restart) for restart in range(search.n_init)]
+
+    def _store_scores(self, scores: list[float]) -> None:
+        self.ensemble_nmi_ = scores[-1]

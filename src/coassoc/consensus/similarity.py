@@ -9,7 +9,6 @@ import numpy as np
 from ..core.counts import Layout, smallest_unsigned
 from ..engines.compiled import kernels as compiled
 from ..ensemble import Ensemble
-from .linkage import row_starts
 
 SQUARES = 10  # arrays of d² numbers that `walk_similarity` holds at a time
 _STEPS = 20  # of its walks
@@ -81,6 +80,12 @@ def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
     cosine = np.clip((cosine + cosine.T) / 2.0, 0.0, 1.0)
     np.fill_diagonal(cosine, 1.0)
     return cosine
+
+
+def row_starts(n: int) -> np.ndarray:
+    """Offsets b such that triangle[b[i] + j] is the entry of i < j."""
+    i = np.arange(n, dtype=np.int64)
+    return i * n - i * (i + 1) // 2 - i - 1
 
 
 def row_similarities(

@@ -20,10 +20,10 @@ from ...ensemble.io.coding import is_dask
 from ...ensemble.threads import one_thread
 from ...metrics.labels import check_copies, fill_missing
 from ..base import ConsensusEstimator, PredictMixin, look_up, mark_unlabelled, on_host
+from ..lloyd import warn_if_fewer
 from ..merge import merged_counts
 from ..micro import local_rows
 from ..registry import find_method, make_method
-from ..starts import warn_if_fewer
 from .candidates import CANDIDATES, LINKAGES, MicroFits
 from .confidence import item_confidence
 from .evidence import Evidence, gather_evidence
