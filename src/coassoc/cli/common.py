@@ -28,6 +28,43 @@ MISSING_HELP = (
     "cluster, singletons: they form one more cluster, or one each"
 )
 
+def whole_number(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
+    """An argparse type: a whole number from `low` to `high`."""
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            rule = f"of at least {low}" if value < low else f"of at most {high}"
+            raise argparse.ArgumentTypeError(f"must be a whole number {rule}, got {text!r}")
+        return value
+
+    return convert
+
+
+positive = whole_number(1)
+seed, size = whole_number(0, 2**63 - 1), whole_number(1, 2**63 - 1)
+
+
+def jobs(text: str) -> int:
+    """An argparse type: a number of processes; -1 is one per core."""
+    return (os.cpu_count() or 1) if text == "-1" else positive(text)
+
+
+def clusters(text: str) -> Any:
+    """An argparse type: a number of clusters, "auto", or a range such as 2:12, whose ends are included."""
+    if text == "auto":
+        return text
+    low, colon, high = text.partition(":")
+    if not colon:
+        return positive(text)
+    first, last = positive(low), positive(high)
+    if last < first:
+        raise argparse.ArgumentTypeError(f"must be a range from small to large, such as 2:12, got {text!r}")
+    return range(first, last + 1)
+
 
 def add_input(parser: argparse.ArgumentParser, how_many: str = "+") -> None:
     """The label files, and what each of their columns is."""
@@ -39,10 +76,9 @@ def add_input(parser: argparse.ArgumentParser, how_many: str = "+") -> None:
         "are joined by id; - is standard input",
     )
     group = parser.add_argument_group("reading")
-    option = group.add_argument
+    option, ids, head = group.add_argument, group.add_mutually_exclusive_group(), group.add_mutually_exclusive_group()
     option("--columns", nargs="+", metavar="NAME", help="columns that hold clusterings, by name or pattern ('leiden*')")
     option("--exclude", nargs="+", default=[], metavar="NAME", help="columns to leave out")
-    ids = group.add_mutually_exclusive_group()
     ids.add_argument(
         "--id", "--id-column", metavar="NAME", help="column that names the items (default: a first column called id)"
     )
@@ -51,17 +87,72 @@ def add_input(parser: argparse.ArgumentParser, how_many: str = "+") -> None:
     option("--missing", choices=("negative", "nan", "cluster", "singletons"), default="negative", help=MISSING_HELP)
     option("--format", choices=format_names(), help="kind of the input")
     option("--delimiter", metavar="CHAR", help="separator of text files, the output too (default: found by looking)")
-    head = group.add_mutually_exclusive_group()
     head.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
     head.add_argument("--no-header", dest="header", action="store_false", help="the first row is data already")
     option("--max-bytes", type=size, metavar="N", help="let a file unpack to this many bytes")
     option("--trusted", action="store_true", help="read binary files in this process, without its limits: faster")
 
 
+def add_method(parser: argparse.ArgumentParser) -> None:
+    """-k and -m."""
+    parser.add_argument("-k", "--clusters", type=clusters, metavar="K", help="clusters of the consensus: a number; "
+                        "auto (the default); or 2:12 to choose from 2 to 12. Methods other than auto take a number "
+                        "(default: 8; for bisecting as many as the tree has leaves)")  # fmt: skip
+    names = ", ".join(method_names())
+    parser.add_argument("-m", "--method", default="auto", metavar="NAME", help=f"one of {names}, or package.module:"
+                        "Estimator of your own (default: auto, which chooses the method and says whether to believe "
+                        "it)")  # fmt: skip
+
+
+def add_output(parser: argparse.ArgumentParser, help: str, *names: str, **settings: Any) -> None:
+    """The file that a command writes, by default -o, and --force."""
+    parser.add_argument(*(names or ("-o", "--output")), help=help, **({"metavar": "FILE"} | settings))
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
+
+
+def add_jobs(parser: Any, help: str, default: int | None = 1) -> None:
+    """--jobs, which counts processes on this machine in every command."""
+    help += "; -1 is one per core" + (f" (default: {default})" if default else "")
+    parser.add_argument("--jobs", "--workers", type=jobs, default=default, metavar="N", help=help)
+
+
+def add_seed_and_engine(parser: argparse.ArgumentParser) -> None:
+    told = "random seed: the same seed, the same labels (default: 0)"
+    parser.add_argument("--seed", type=seed, default=0, help=told)
+    add_engine(parser)
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    told = "auto, native, numpy, or cuda for a GPU (default: auto)"
+    parser.add_argument("--engine", default="auto", metavar="NAME", help=told)
+
+
+def clusters_for(args: argparse.Namespace) -> Any:
+    """The number of clusters for the method asked for; None leaves it to the method."""
+    if args.method.lower() not in ("auto", "consensus") and not isinstance(args.clusters, (int, type(None))):
+        raise ValueError(f"-m {args.method} takes a number of clusters; -k auto and ranges need -m auto.")
+    return args.clusters
+
+
+def check_paths(args: argparse.Namespace, outputs: dict[str, Any], *inputs: Any, **settings: Any) -> None:
+    """Check the output files of a command, by option, against its inputs and each other, before any work."""
+    check_outputs(outputs, [*getattr(args, "labels", []), *inputs], force=args.force, **settings)
+
+
+@contextmanager
+def input_paths(args: argparse.Namespace) -> Iterator[list[Path]]:
+    """The files to read; standard input is copied to a temporary file while the command runs."""
+    if args.labels.count("-") > 1:
+        raise ValueError("standard input (-) can be read once only.")
+    if "-" in args.labels and sys.stdin is None:
+        raise ValueError("standard input is closed; name a file instead of -.")
+    with ExitStack() as stack:
+        yield [stack.enter_context(standard_input(args.format)) if path == "-" else Path(path) for path in args.labels]
+
+
 def reading(args: argparse.Namespace) -> dict[str, Any]:
     """The options about reading, as `read_ensemble` and `StoredEnsemble` take them."""
-    names = ("columns", "exclude", "class_column", "missing", "format", "delimiter", "header", "max_bytes",
-             "trusted")  # fmt: skip
+    names = ("columns", "exclude", "class_column", "missing", "format", "delimiter", "header", "max_bytes", "trusted")
     return {name: getattr(args, name) for name in names} | {"id_column": False if args.no_id else args.id}
 
 
@@ -84,12 +175,21 @@ def open_input(args: argparse.Namespace, path: Path) -> LabelFile:
     return LabelFile(path, choice, args.format, options)
 
 
-def read_partition(args: argparse.Namespace, path: Any, ensemble: Any) -> Any:
-    """The column --labels of a file as codes, in the order of the ensemble's items: by id where both have ids."""
+def read_with_partition(args: argparse.Namespace, paths: Sequence[Any], file: Any, several: str) -> tuple[Any, Any]:
+    """The ensemble without the column --labels, and that column as codes, in the order of the items.
+
+    The column is in another `file`, joined by id where both have ids, or in the only one of `paths`; `several` says
+    what to do when there are more.
+    """
+    if file is None:
+        if len(paths) > 1:
+            raise ValueError(several)
+        args.exclude = [*args.exclude, args.labels_column]
+    ensemble = read_input(args, paths)
     settings = {"columns": args.labels_column, "exclude": (), "class_column": None, "missing": "negative"}
-    table = read_ensemble(path, **(reading(args) | settings))
+    table = read_ensemble(file or paths[0], **(reading(args) | settings))
     rows = rows_of_items(ensemble, table.item_ids, table.n_samples, "the partition", "--id")
-    return np.append(table.partition(0), -1)[rows]
+    return ensemble, np.append(table.partition(0), -1)[rows]
 
 
 def rows_of_items(ensemble: Any, ids: Any, n_rows: int, name: str, option: str) -> np.ndarray:
@@ -102,22 +202,6 @@ def rows_of_items(ensemble: Any, ids: Any, n_rows: int, name: str, option: str) 
     return np.array([row_of.get(str(item), -1) for item in ensemble.item_ids.tolist()])
 
 
-def check_paths(args: argparse.Namespace, outputs: dict[str, Any], *inputs: Any, **settings: Any) -> None:
-    """Check the output files of a command, by option, against its inputs and each other, before any work."""
-    check_outputs(outputs, [*getattr(args, "labels", []), *inputs], force=args.force, **settings)
-
-
-@contextmanager
-def input_paths(args: argparse.Namespace) -> Iterator[list[Path]]:
-    """The files to read; standard input is copied to a temporary file while the command runs."""
-    if args.labels.count("-") > 1:
-        raise ValueError("standard input (-) can be read once only.")
-    if "-" in args.labels and sys.stdin is None:
-        raise ValueError("standard input is closed; name a file instead of -.")
-    with ExitStack() as stack:
-        yield [stack.enter_context(standard_input(args.format)) if path == "-" else Path(path) for path in args.labels]
-
-
 def tell(args: argparse.Namespace, result: dict[str, Any], text: str, output: Any = None) -> None:
     """Print a result as JSON or as text. Standard output may be the `output`: then only JSON, on standard error."""
     if args.json and output == "-":
@@ -126,81 +210,3 @@ def tell(args: argparse.Namespace, result: dict[str, Any], text: str, output: An
         say_json(result)
     elif output != "-":
         say(text)
-
-
-def add_output(parser: argparse.ArgumentParser, help: str, **settings: Any) -> None:
-    parser.add_argument("-o", "--output", metavar="FILE", help=help, **settings)
-    parser.add_argument("--force", action="store_true", help="overwrite the output if it exists")
-
-
-def clusters(text: str) -> Any:
-    """An argparse type: a number of clusters, "auto", or a range such as 2:12, whose ends are included."""
-    if text == "auto":
-        return text
-    low, colon, high = text.partition(":")
-    if not colon:
-        return positive(text)
-    first, last = positive(low), positive(high)
-    if last < first:
-        raise argparse.ArgumentTypeError(f"must be a range from small to large, such as 2:12, got {text!r}")
-    return range(first, last + 1)
-
-
-def clusters_for(args: argparse.Namespace) -> Any:
-    """The number of clusters for the method asked for; None leaves it to the method."""
-    if args.method.lower() not in ("auto", "consensus") and not isinstance(args.clusters, (int, type(None))):
-        raise ValueError(f"-m {args.method} takes a number of clusters; -k auto and ranges need -m auto.")
-    return args.clusters
-
-
-def add_method(parser: argparse.ArgumentParser) -> None:
-    """-k and -m."""
-    parser.add_argument("-k", "--clusters", type=clusters, metavar="K", help="clusters of the consensus: a number; "
-                        "auto (the default); or 2:12 to choose from 2 to 12. Methods other than auto take a number "
-                        "(default: 8; for bisecting as many as the tree has leaves)")  # fmt: skip
-    names = ", ".join(method_names())
-    parser.add_argument("-m", "--method", default="auto", metavar="NAME", help=f"one of {names}, or package.module:"
-                        "Estimator of your own (default: auto, which chooses the method and says whether to believe "
-                        "it)")  # fmt: skip
-
-
-def add_jobs(parser: Any, help: str, default: int | None = 1) -> None:
-    """--jobs, which counts processes on this machine in every command."""
-    parser.add_argument("--jobs", "--workers", type=jobs, default=default, metavar="N",
-                        help=f"{help}; -1 is one per core" + (f" (default: {default})" if default else ""))  # fmt: skip
-
-
-def jobs(text: str) -> int:
-    """An argparse type: a number of processes; -1 is one per core."""
-    return (os.cpu_count() or 1) if text == "-1" else positive(text)
-
-
-def add_seed_and_engine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=seed, default=0,
-                        help="random seed: the same seed, the same labels (default: 0)")  # fmt: skip
-    add_engine(parser)
-
-
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    told = "auto, native, numpy, or cuda for a GPU (default: auto)"
-    parser.add_argument("--engine", default="auto", metavar="NAME", help=told)
-
-
-def whole_number(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
-    """An argparse type: a whole number from `low` to `high`."""
-
-    def convert(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
-            rule = f"of at least {low}" if value < low else f"of at most {high}"
-            raise argparse.ArgumentTypeError(f"must be a whole number {rule}, got {text!r}")
-        return value
-
-    return convert
-
-
-positive = whole_number(1)
-seed, size = whole_number(0, 2**63 - 1), whole_number(1, 2**63 - 1)

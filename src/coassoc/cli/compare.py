@@ -29,17 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", "--method", "--methods", dest="methods", metavar="NAME[,NAME]",
                         help=f"some of {names}, or package.module:Estimator of your own (default: all)")  # fmt: skip
     common.add_seed_and_engine(parser)
-    parser.add_argument("--plot", metavar="FILE", help="draw density against agreement (png, svg or pdf)")
-    parser.add_argument("--force", action="store_true", help="overwrite the plot if it exists")
+    common.add_output(parser, "draw density against agreement (png, svg or pdf)", "--plot")
 
 
 def run(args: argparse.Namespace) -> int:
-    methods = None if args.methods is None else [name for name in args.methods.replace(",", " ").split() if name]
+    methods = None if args.methods is None else args.methods.replace(",", " ").split()
     if methods is not None:
         check_methods(methods)
     common.check_paths(args, {"--plot": args.plot})
-    if args.plot is not None:
-        check_drawing(args.plot)
+    check_drawing(args.plot)
     with common.input_paths(args) as paths, common.Progress("coassoc compare") as progress:
         progress.step("reading")
         ensemble = common.read_input(args, paths)

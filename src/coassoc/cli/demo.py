@@ -31,9 +31,8 @@ EPILOG = """example:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", metavar="FOLDER", help="folder for the labels and the picture (default: "
-                        "coassoc-demo, or the next free name)")  # fmt: skip
-    parser.add_argument("--force", action="store_true", help="overwrite the files of an earlier demo")
+    told = "folder for the labels and the picture (default: coassoc-demo, or the next free name)"
+    common.add_output(parser, told, metavar="FOLDER")
     parser.add_argument("-k", "--clusters", type=common.positive, default=20, help="clusters (default: 20)")
     parser.add_argument("--partitions", type=common.positive, default=20, help="clusterings (default: 20)")
     common.add_seed_and_engine(parser)
@@ -52,18 +51,17 @@ def run(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     with common.Progress("clustering the digits") as progress:
         ensemble = make_ensemble(X, args.partitions, n_classes=10, n_init=1, random_state=args.seed, progress=progress)
-    making, verdict = time.perf_counter() - start, ""
-    rows, labels = [], {}
-    settings = {"random_state": args.seed, "engine": args.engine}
-    for name, column, model in (
-        ("default consensus", "consensus", Consensus(**settings)),
-        ("k-means consensus", "kmeans", KMeansConsensus(args.clusters, **settings)),
-        ("bisecting consensus", "bisecting", BisectingConsensus(args.clusters, **settings)),
-    ):
-        row = timed_fit(name, model, ensemble)
-        rows.append(asdict(score(row, ensemble, model.labels_, digits, args.engine)))
-        labels[column] = order_by_size(model.labels_)
-        verdict = getattr(model, "verdict_", verdict)
+    making = time.perf_counter() - start
+    settings: dict[str, Any] = {"random_state": args.seed, "engine": args.engine}
+    models = {
+        "default consensus": Consensus(**settings),
+        "k-means consensus": KMeansConsensus(args.clusters, **settings),
+        "bisecting consensus": BisectingConsensus(args.clusters, **settings),
+    }
+    rows = [timed_fit(name, model, ensemble) for name, model in models.items()]
+    labels = dict(zip(("consensus", "kmeans", "bisecting"), (order_by_size(of.labels_) for of in models.values())))
+    for row, found in zip(rows, labels.values()):
+        score(row, ensemble, found, digits, args.engine)
     of_digits = ZeroEffort.of(np.array([nmi(digits, ensemble.partition(j)) for j in range(ensemble.n_partitions)]))
     _, by_nmi, by_density = support_and_scores(ensemble, args.engine)
     single = {"density": by_density, "ensemble_nmi": by_nmi, "class_nmi": of_digits}
@@ -72,15 +70,15 @@ def run(args: argparse.Namespace) -> int:
         "partitions": ensemble.n_partitions,
         "base_clusters": [int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())],
         "seconds_making_the_ensemble": making,
-        "results": rows,
+        "results": [asdict(row) for row in rows],
         "zero_effort": {name: of._asdict() for name, of in single.items()},
-        "verdict": verdict,
+        "verdict": models["default consensus"].verdict_,
         "files": {name: str(path) for name, path in files.items()},
     }
     write_labels(files["labels"], {"digit": digits, **labels}, force=args.force)
     if "picture" in files:
-        save_drawing(plot_coassociation(ensemble, labels["consensus"], max_blocks=300), files["picture"],
-                     force=args.force)  # fmt: skip
+        picture = plot_coassociation(ensemble, labels["consensus"], max_blocks=300)
+        save_drawing(picture, files["picture"], force=args.force)
     common.tell(args, result, _text(result))
     return 0
 

@@ -29,7 +29,7 @@ EPILOG = """examples:
   coassoc ensemble features.parquet --clusterer kmeans agglomerative --sample-fraction 0.5 -o labels.tsv
 """
 
-SCALERS = {"raw": None, "z": StandardScaler, "minmax": MinMaxScaler}  # constant columns become 0
+SCALERS = {"z": StandardScaler, "minmax": MinMaxScaler}  # constant columns become 0
 # name on the command line -> (class of scikit-learn, settings)
 CLUSTERERS: dict[str, tuple[str, dict[str, Any]]] = {
     "kmeans": ("cluster.KMeans", {}),
@@ -46,18 +46,14 @@ CLUSTERERS: dict[str, tuple[str, dict[str, Any]]] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument
     option("features", help="table of numbers with a header, in any format that fit reads")
-    option("-o", "--output", required=True, metavar="FILE", help=f"one of {endings()}")
+    common.add_output(parser, f"one of {endings()}", required=True)
     option("-p", "--partitions", type=positive, default=20, help="number of clusterings (default: 20)")
-    option(
-        "-k", "--clusters", type=_clusters, default=(None, None), metavar="K|LOW:HIGH|LOW:",
-        help="clusters in each, or the range they are drawn from (default: 2 to the root of n, at most 100)",
-    )  # fmt: skip
-    option(
-        "--clusterer", nargs="+", choices=tuple(CLUSTERERS), default=["kmeans"],
-        help="what clusters; several take turns (default: kmeans)",
-    )  # fmt: skip
+    option("-k", "--clusters", type=_clusters, default=(None, None), metavar="K|LOW:HIGH|LOW:",
+           help="clusters in each, or the range they are drawn from (default: 2 to the root of n, at most 100)")
+    option("--clusterer", nargs="+", choices=tuple(CLUSTERERS), default=["kmeans"],
+           help="what clusters; several take turns (default: kmeans)")  # fmt: skip
     option("--n-init", type=positive, default=10, help="restarts of kmeans and minibatch (default: 10)")
-    option("--scaling", choices=tuple(SCALERS), default="raw", help="features raw (default), z or on [0, 1]")
+    option("--scaling", choices=("raw", *SCALERS), default="raw", help="features raw (default), z or on [0, 1]")
     option("--fill-missing", action="store_true", help="empty cells take the mean of their column")
     option("--exclude", nargs="+", default=[], metavar="NAME", help="columns that are not features")
     option("--id", "--id-column", metavar="NAME", help="column that names the items, kept in the output")
@@ -67,13 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--sample-fraction", type=float, default=1.0, help="share of the rows that each clustering uses")
     option("--predict", action="store_true", help="label the rows that a clustering left out, too")
     option("--fit-sample", type=positive, metavar="N", help="large tables: fit on N rows, label the rest")
-    option(
-        "--large", action="store_true",
-        help="leave the features (not text; a file or a folder) where they are: fit on samples, label by blocks",
-    )  # fmt: skip
+    option("--large", action="store_true",
+           help="leave the features (not text; a file or a folder) where they are: fit on samples, label by blocks")
     common.add_jobs(parser, "processes that cluster")
     option("--seed", type=seed, default=0, help="same seed, same labels (default: 0)")
-    option("--force", action="store_true", help="overwrite the output")
     option("--quiet", action="store_true", help="no progress")
 
 
@@ -89,9 +82,8 @@ def run(args: argparse.Namespace) -> int:
         if len(empty):
             raise ValueError(f"column {features.names[empty[0]]} has no value at all; leave it out with --exclude.")
         X = SimpleImputer().fit_transform(X)
-    scaler = SCALERS[args.scaling]
-    if scaler is not None:
-        X = scaler().fit_transform(X)
+    if args.scaling != "raw":
+        X = SCALERS[args.scaling]().fit_transform(X)
     with common.Progress("clusterings", args.quiet or args.json, every=5.0) as progress:
         ensemble = make_ensemble(
             X,
@@ -120,7 +112,7 @@ def _run_large(args: argparse.Namespace) -> int:
         if given:
             raise ValueError(f"{option} needs the features in memory; prepare the file, or leave out --large.")
     names = features_in(args.features).names
-    columns = [name for name in names if name not in args.exclude] if args.exclude else None
+    columns = [name for name in names if name not in args.exclude]
     with common.Progress("blocks", args.quiet or args.json, every=5.0) as progress:
         ensemble = make_ensemble_large(
             args.features,
@@ -128,7 +120,7 @@ def _run_large(args: argparse.Namespace) -> int:
             args.partitions,
             args.clusters[0],
             fit_sample=args.fit_sample or 50_000,
-            columns=columns,
+            columns=columns if args.exclude else None,
             force=args.force,
             progress=progress,
             **_settings(args),

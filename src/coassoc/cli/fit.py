@@ -50,23 +50,21 @@ EPILOG = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    option = parser.add_argument
     common.add_input(parser)
     common.add_method(parser)
-    parser.add_argument("--n-init", type=common.positive, metavar="N", help="restarts of the method")
-    size = "smaller groups join the nearest cluster (default: 1)"
-    parser.add_argument("--min-cluster-size", type=common.positive, metavar="N", help=size)
+    option("--n-init", type=common.positive, metavar="N", help="restarts of the method")
+    option("--min-cluster-size", type=common.positive, metavar="N",
+           help="smaller groups join the nearest cluster (default: 1)")  # fmt: skip
     common.add_seed_and_engine(parser)
     common.add_output(parser, "where the consensus goes: the input with one more column when both are of one kind, "
                       "else ids and labels; - is standard output; with --dask or --jobs, a folder/ of Parquet files "
                       "that the workers write")  # fmt: skip
-    parser.add_argument("--name", default="consensus", help="name of the new column (default: consensus)")
-    parser.add_argument(
-        "--order", choices=("method", "size"), default="size", help="number clusters by size, largest 0 (default)"
-    )
-    parser.add_argument(
-        "--confidence", action="store_true", help="also write the confidence of each item, in a column NAME_confidence"
-    )
-    parser.add_argument("--save", metavar="FILE", help="also save the fitted model (.skops), for coassoc.load")
+    option("--name", default="consensus", help="name of the new column (default: consensus)")
+    option("--order", choices=("method", "size"), default="size", help="number clusters by size, largest 0 (default)")
+    option("--confidence", action="store_true",
+           help="also write the confidence of each item, in a column NAME_confidence")  # fmt: skip
+    option("--save", metavar="FILE", help="also save the fitted model (.skops), for coassoc.load")
     scale = parser.add_argument_group("scale (files larger than memory, and folders of files)")
     group = scale.add_mutually_exclusive_group()
     group.add_argument("--memory", metavar="SIZE", help="read the file in pieces within this much memory, such as 2GB")
@@ -91,12 +89,12 @@ def run(args: argparse.Namespace) -> int:
                 result["scores"]["class_nmi"] = nmi(ensemble.classes, labels)
             result |= {"seconds": seconds, "output": args.output, "column": args.name if args.output else None}
             if args.output is not None:
-                result |= {"confidence_column": f"{args.name}_confidence"} if args.confidence else {}
                 progress.step("writing")
+                result |= {"confidence_column": f"{args.name}_confidence"} if args.confidence else {}
                 _write(args, paths, labels, model, ensemble)
             if args.save is not None:
                 model.save(args.save, force=args.force)
-                result["saved"] = str(args.save)
+                result["saved"] = args.save
     if stored:
         result["engine"] = repr(engine)
     if result["chance"] is not None and not result["chance"]["exceeded"]:
@@ -122,11 +120,20 @@ def _check_outputs(args: argparse.Namespace) -> None:
 def writes_folder(args: argparse.Namespace) -> bool:
     """Whether the workers of a cluster write the labels, in parts, to a folder."""
     on_cluster = args.dask is not None or args.jobs is not None
-    slash = args.output is not None and str(args.output).endswith(("/", os.sep))
+    slash = args.output is not None and args.output.endswith(("/", os.sep))
     if slash and not on_cluster:
         raise ValueError(f"-o {args.output} is a folder, which the workers of a cluster write; name a file, or add "
                          "--dask or --jobs.")  # fmt: skip
     return slash or (on_cluster and args.output is not None and os.path.isdir(args.output))
+
+
+def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> None:
+    """Refuse a name of the new column that the output will have already, before the fit."""
+    if args.output is None or len(paths) != 1 or writes_folder(args) or not joins_source(args.output, paths[0]):
+        return
+    replaced = table_format(args.output).replaces and args.force
+    if args.name in (*ensemble.names, *args.exclude, args.class_column) and not replaced:
+        raise ValueError(f"{args.labels[0]} already has a column {args.name!r}; choose another name with --name.")
 
 
 # -- files larger than memory: labels are read in blocks, here or on a Dask cluster ------------------------------
@@ -170,23 +177,13 @@ def _engine(args: argparse.Namespace) -> Iterator[Any]:
 # -- the consensus -----------------------------------------------------------------------------------------------
 
 
-def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> None:
-    """Refuse a name of the new column that the output will have already, before the fit."""
-    if args.output is None or len(paths) != 1 or writes_folder(args) or not joins_source(args.output, paths[0]):
-        return
-    replaced = table_format(args.output).replaces and args.force
-    if args.name in (*ensemble.names, *args.exclude, args.class_column) and not replaced:
-        raise ValueError(f"{args.labels[0]} already has a column {args.name!r}; choose another name with --name.")
-
-
 def fit(args: argparse.Namespace, ensemble: Any, engine: Any) -> Any:
     """The fitted estimator."""
     from ..consensus.base import fit_to
     from ..consensus.registry import make_method
 
-    settings = {"n_clusters": common.clusters_for(args), "n_init": args.n_init, "random_state": args.seed}
-    settings["min_cluster_size"] = args.min_cluster_size
-    model = make_method(args.method, **settings, engine=engine)
+    settings = {"n_init": args.n_init, "random_state": args.seed, "min_cluster_size": args.min_cluster_size}
+    model = make_method(args.method, n_clusters=common.clusters_for(args), **settings, engine=engine)
     if args.min_cluster_size is not None and not hasattr(model, "min_cluster_size"):
         raise ValueError(f"--min-cluster-size: {args.method} has no such setting; use -m auto, average or lwea.")
     if args.save is not None and not hasattr(model, "save"):
@@ -194,7 +191,7 @@ def fit(args: argparse.Namespace, ensemble: Any, engine: Any) -> Any:
     return fit_to(model, ensemble)
 
 
-def numbered(model: Any, order: str, stored: bool) -> tuple[Any, Any]:
+def numbered(model: Any, order: str, stored: bool) -> tuple[Any, np.ndarray]:
     """Labels under the numbers asked for; the cluster behind each number.
 
     Those of a stored ensemble are in a temporary file, or stay on the cluster.
@@ -216,41 +213,37 @@ def numbered(model: Any, order: str, stored: bool) -> tuple[Any, Any]:
     back = np.argsort(ranks[:-1], kind="stable")[np.count_nonzero(ranks[:-1] < 0) :]
     if is_dask(fitted):
         return look_up(ranks, fitted), back
-    labels = file_array(fitted.shape, np.int32) if stored else np.empty(fitted.shape, np.int32)
-    return _filled(labels, (ranks[part] for part in _parts(fitted))), back
+    return _filled(len(fitted), (ranks[part] for part in _parts(fitted)), stored), back
 
 
-def _filled(labels: np.ndarray, parts: Iterable[np.ndarray]) -> np.ndarray:
-    start = 0
+def _filled(n: int, parts: Iterable[np.ndarray], in_file: bool) -> np.ndarray:
+    """The parts as one array, in memory or in a temporary file."""
+    labels, start = file_array((n,), np.int32) if in_file else np.empty(n, np.int32), 0
     for part in parts:
         labels[start : start + len(part)] = part
         start += len(part)
     return labels
 
 
-def _parts(labels: Any) -> Iterator[Any]:
+def _parts(labels: Any) -> Iterator[np.ndarray]:
     if is_dask(labels):
-        for i in range(labels.numblocks[0]):
-            yield labels.blocks[i].compute()
-        return
-    for start in range(0, len(labels), _PART_ROWS):
-        yield labels[start : start + _PART_ROWS]
+        yield from (labels.blocks[i].compute() for i in range(labels.numblocks[0]))
+    else:
+        yield from (labels[start : start + _PART_ROWS] for start in range(0, len(labels), _PART_ROWS))
 
 
 def _write(args: argparse.Namespace, paths: list[Path], labels: Any, model: Any, ensemble: Any) -> None:
     """The labels, and the confidence where asked for, beside the content of a single input of the same kind."""
-    confidence = f"{args.name}_confidence"
+    columns = {args.name: labels} | ({f"{args.name}_confidence": model.confidence_} if args.confidence else {})
     if writes_folder(args):
-        columns = {args.name: labels} | ({confidence: model.confidence_} if args.confidence else {})
         write_parts(args.output, columns, ensemble)
         return
     if is_dask(labels):
-        labels = _filled(file_array(labels.shape, np.int32), _parts(labels))
+        columns[args.name] = _filled(len(labels), _parts(labels), in_file=True)
+    if args.confidence:
+        columns[f"{args.name}_confidence"] = np.asarray(model.confidence_, dtype=float).round(4)
     source = paths[0] if len(paths) == 1 else None
     kind = args.format if args.output == "-" and args.format and format_called(args.format).is_text else None
-    columns = {args.name: labels}
-    if args.confidence:
-        columns[confidence] = np.asarray(model.confidence_, dtype=float).round(4)
     ids = None if joins_source(args.output, source, kind) else ensemble.item_ids
     write_labels(args.output, columns, source=source, ids=ids, format=kind, header=args.header,
                  delimiter=args.delimiter, force=args.force, trusted=args.trusted)  # fmt: skip
@@ -268,13 +261,7 @@ def summary(
     if hasattr(model, "p_value_"):  # tested on a sample of many items; say what the verdict says
         support = replace(support, supported=model.supported_, p_value=model.p_value_)
     equal = np.ones(ensemble.n_partitions)
-    scores: dict[str, Any] = {
-        "density": density_from_counts(counts, equal),
-        "ensemble_nmi": mean_nmi(counts, equal),
-        "zero_effort_nmi": zero_nmi._asdict(),
-        "zero_effort_density": zero_density._asdict(),
-    }
-    return {
+    result = {
         "input": [str(path) for path in args.labels],
         "items": ensemble.n_samples,
         "partitions": ensemble.n_partitions,
@@ -285,55 +272,46 @@ def summary(
         "parameters": {k: v for k, v in model.get_params(deep=False).items() if isinstance(v, (int, float, str))},
         "clusters": len(counts.sizes),
         "unlabelled_items": int(np.count_nonzero(labels < 0)),
-        "scores": scores,
+        "scores": {
+            "density": density_from_counts(counts, equal),
+            "ensemble_nmi": mean_nmi(counts, equal),
+            "zero_effort_nmi": zero_nmi._asdict(),
+            "zero_effort_density": zero_density._asdict(),
+        },
         "chance": support.as_dict() if ensemble.n_partitions > 1 else None,
-        **_answer_facts(model),
-        "cluster_sizes": counts.sizes.tolist(),
-        "cluster_density": cluster_densities(counts, equal).tolist(),
     }
-
-
-def _answer_facts(model: Any) -> dict[str, Any]:
-    """What `Consensus` says beyond the labels."""
-    if not hasattr(model, "verdict_"):
-        return {}
-    shown = ("method", "agreement", "stability", "distance")
-    return {
-        "verdict": model.verdict_,
-        "supported": model.supported_,
-        "chosen_method": model.method_,
-        "partition_weights": model.partition_weights_.tolist(),
-        "alternatives": [
-            {"clusters": other.n_clusters, **{name: getattr(other, name) for name in shown}}
-            for other in model.alternatives_
-        ],
-    }
+    if hasattr(model, "verdict_"):
+        shown = ("method", "agreement", "stability", "distance")
+        others = [{"clusters": a.n_clusters} | {name: getattr(a, name) for name in shown} for a in model.alternatives_]
+        result |= {"verdict": model.verdict_, "supported": model.supported_, "chosen_method": model.method_}
+        result |= {"partition_weights": model.partition_weights_.tolist(), "alternatives": others}
+    sizes, densities = counts.sizes.tolist(), cluster_densities(counts, equal).tolist()
+    return {**result, "cluster_sizes": sizes, "cluster_density": densities}
 
 
 def _text(result: dict[str, Any]) -> str:
-    scores = result["scores"]
+    scores, sizes, columns = result["scores"], result["cluster_sizes"], result["columns"]
     low, high = result["base_clusters"]
     head = f"{result['items']:,} items, {result['partitions']} clusterings of {plain_text.span(low, high)} clusters"
-    head += ", some labels missing" if result["missing_labels"] else ""
-    base = f"{low}" if low == high else f"{low}–{high}"
-    row = {name: result[name] for name in ("method", "clusters")} | {"seconds": result["seconds"]["fit"]}
-    row |= {name: scores[name] for name in ("density", "ensemble_nmi")}
+    names = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
+    row = {name: {**result, **scores}[name] for name in ("method", "clusters", "density", "ensemble_nmi")}
+    row["seconds"] = result["seconds"]["fit"]
     single = {"density": scores["zero_effort_density"], "ensemble_nmi": scores["zero_effort_nmi"]}
-    table = plain_text.scores_table([row], single, base)
-    names = ", ".join(result["columns"][:8])
-    more = f" and {len(result['columns']) - 8} more" if len(result["columns"]) > 8 else ""
-    used = f"clusterings: {names}{more} (choose others with --columns, --exclude)"
-    lines = [head, used, *([result["verdict"]] if "verdict" in result else []), "", table, ""]
+    lines = [
+        head + (", some labels missing" if result["missing_labels"] else ""),
+        f"clusterings: {names} (choose others with --columns, --exclude)",
+        *([result["verdict"]] if "verdict" in result else []),
+        f"\n{plain_text.scores_table([row], single, f'{low}' if low == high else f'{low}–{high}')}\n",
+    ]
     if scores["ensemble_nmi"] < scores["zero_effort_nmi"]["best"] and result.get("supported", True):
-        fewer = result["clusters"] < low
         lines.append(
             "The best single clustering agrees more with the others than this consensus does"
-            + (": with fewer clusters it agrees less; coassoc report compares at the same number." if fewer
+            + (": with fewer clusters it agrees less; coassoc report compares at the same number."
+               if result["clusters"] < low
                else ": consider another number of clusters (-k) or another method (-m).")
         )  # fmt: skip
-    sizes = result["cluster_sizes"]
     shown = ", ".join(map(str, sizes[:12])) + (", ..." if len(sizes) > 12 else "")
-    lines.append(f"{result['clusters']} cluster{'s' if result['clusters'] != 1 else ''} of {shown} items.")
+    lines.append(f"{len(sizes)} cluster{'s' if len(sizes) != 1 else ''} of {shown} items.")
     if result["unlabelled_items"]:
         lines.append(f"{result['unlabelled_items']} items have no label in any clustering and get -1.")
     if "class_nmi" in scores:
@@ -343,10 +321,9 @@ def _text(result: dict[str, Any]) -> str:
     if result["output"] is None:
         lines.append("Nothing was written; add -o FILE to keep the labels.")
     else:
-        written = f"column {result['column']!r}"
-        if "confidence_column" in result:
-            written = f"columns {result['column']!r} and {result['confidence_column']!r}"
-        lines.append(f"Wrote {written} to {result['output']}.")
+        more = f"s {result['column']!r} and {result.get('confidence_column')!r}"
+        written = more if "confidence_column" in result else f" {result['column']!r}"
+        lines.append(f"Wrote column{written} to {result['output']}.")
     if "saved" in result:
         lines.append(f"Saved the model to {result['saved']}.")
     return "\n".join(lines)

@@ -7,8 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..ensemble.io.features import read_features
 from ..ensemble.io.output import replacing
 from . import common
@@ -29,9 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     common.add_method(parser)
     option("--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on")
-    option("--features", metavar="FILE",
-           help="numbers and categories of the items, in any format, to explain the clusters; "
-           "--exclude leaves out columns of this file, too")  # fmt: skip
+    option("--features", metavar="FILE", help="numbers and categories of the items, in any format, to explain the "
+           "clusters; --exclude leaves out columns of this file, too")  # fmt: skip
     option("--features-id", metavar="NAME", help="column of that file that names the items (default: a first column "
            "called id)")  # fmt: skip
     option("--title", help="title of the page (default: the name of the file)")
@@ -47,12 +44,11 @@ def run(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     with common.input_paths(args) as paths, common.Progress("coassoc report") as progress:
         progress.step("reading")
-        if args.labels_column is not None:
-            if len(paths) > 1:
-                raise ValueError("--labels needs a single table; write the consensus and its clusterings to one file.")
-            args.exclude = [*args.exclude, args.labels_column]
-        ensemble = common.read_input(args, paths)
-        labels = None if args.labels_column is None else common.read_partition(args, paths[0], ensemble)
+        if args.labels_column is None:
+            ensemble, labels = common.read_input(args, paths), None
+        else:
+            hint = "--labels needs a single table; write the consensus and its clusterings to one file."
+            ensemble, labels = common.read_with_partition(args, paths, None, hint)
         features, names = _features(args, ensemble)
         summary = summarize(
             ensemble,
@@ -77,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         with replacing(args.output, force=args.force) as partial:
             partial.write_text(page, encoding="utf-8")
     facts = {
-        "output": str(args.output),
+        "output": args.output,
         "bytes": len(page.encode()),
         "seconds": round(time.perf_counter() - start, 3),
         "items": ensemble.n_samples,
@@ -107,8 +103,7 @@ def _features(args: argparse.Namespace, ensemble: Any) -> tuple[Any, Any]:
         return None, None
     table = read_features(args.features, exclude=args.exclude, id_column=args.features_id, categories=True)
     rows = common.rows_of_items(ensemble, table.ids, len(table.X), args.features, "--features-id")
-    absent = np.flatnonzero(rows < 0)
-    if len(absent):
-        item = ensemble.item_ids[absent[0]]
+    if (rows < 0).any():
+        item = ensemble.item_ids[rows.argmin()]
         raise ValueError(f"{args.features} has no row for the item {item!r}; every item needs features.")
     return table.X[rows], table.names

@@ -30,8 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", dest="labels_column", default="consensus", metavar="NAME",
                         help="column that holds the partition to score (default: consensus)")  # fmt: skip
     parser.add_argument("--labels-file", metavar="FILE", help="file that holds that column, when it is another one")
-    parser.add_argument("--items", metavar="FILE", help="also write how strongly each item belongs to its cluster")
-    parser.add_argument("--force", action="store_true", help="overwrite that file if it exists")
+    common.add_output(parser, "also write how strongly each item belongs to its cluster", "--items")
     common.add_engine(parser)
 
 
@@ -41,12 +40,8 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--items must end in one of {endings(several())}, got {args.items!r}.")
     with common.input_paths(args) as paths, common.Progress("coassoc score") as progress:
         progress.step("reading")
-        if args.labels_file is None:
-            if len(paths) > 1:
-                raise ValueError("with several label files, name the file that holds the partition: --labels-file.")
-            args.exclude = [*args.exclude, args.labels_column]
-        ensemble = common.read_input(args, paths)
-        labels = common.read_partition(args, args.labels_file or paths[0], ensemble)
+        hint = "with several label files, name the file that holds the partition: --labels-file."
+        ensemble, labels = common.read_with_partition(args, paths, args.labels_file, hint)
         progress.step("scoring")
         result = score(ensemble, labels, args.engine)
         if args.items is not None:

@@ -27,11 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--features", metavar="FILE", help="numbers, in any format, instead of label files")
     parser.add_argument("-k", "--clusters", type=common.clusters, default=range(2, 31), metavar="LOW:HIGH",
                         help="numbers of clusters tried (default: 2:30)")  # fmt: skip
-    parser.add_argument(
-        "--references", type=common.positive, default=8, metavar="N", help="references drawn (default: 8)"
-    )
-    parser.add_argument("--plot", metavar="FILE", help="also draw the scores over k (png, svg or pdf)")
-    parser.add_argument("--force", action="store_true", help="overwrite the plot if it exists")
+    parser.add_argument("--references", type=common.positive, default=8, metavar="N",
+                        help="references drawn (default: 8)")  # fmt: skip
+    common.add_output(parser, "also draw the scores over k (png, svg or pdf)", "--plot")
     common.add_seed_and_engine(parser)
 
 
@@ -43,21 +41,17 @@ def run(args: argparse.Namespace) -> int:
     if not isinstance(args.clusters, range):
         raise ValueError(f"-k must be a range such as 2:12, got {args.clusters}.")
     common.check_paths(args, {"--plot": args.plot}, args.features)
-    if args.plot is not None:
-        check_drawing(args.plot)
-    settings: dict[str, Any] = {"n_references": args.references, "random_state": args.seed, "engine": args.engine}
-    ks = args.clusters
+    check_drawing(args.plot)
     with common.Progress("coassoc select-k") as progress:
         progress.step("reading")
         if args.features is not None:
-            X = read_features(args.features, exclude=args.exclude, categories=True).X
-            progress.step("comparing with Gaussian data")
-            selection = select_k(X, ks, reference="gaussian", **settings)
+            X, reference = read_features(args.features, exclude=args.exclude, categories=True).X, "gaussian"
         else:
             with common.input_paths(args) as paths:
-                ensemble = common.read_input(args, paths)
-            progress.step("comparing with permuted labels")
-            selection = select_k(ensemble, ks, reference="permuted", **settings)
+                X, reference = common.read_input(args, paths), "permuted"
+        progress.step(f"comparing with {reference} data")
+        settings: dict[str, Any] = {"random_state": args.seed, "engine": args.engine}
+        selection = select_k(X, args.clusters, reference=reference, n_references=args.references, **settings)
     if args.plot is not None:
         save_drawing(plot_select_k(selection)[0], args.plot, force=args.force)
     common.tell(args, selection.to_dict(), str(selection))

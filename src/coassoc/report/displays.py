@@ -36,6 +36,8 @@ def distinct_colours(n: int) -> np.ndarray:
 
 def check_drawing(path: Any) -> None:
     """Refuse a name whose ending is not a picture that matplotlib draws, and say when there is no matplotlib."""
+    if path is None:
+        return
     if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ValueError(f"--plot must be a .png, .svg or .pdf file, got {path!r}.")
     if find_spec("matplotlib") is None:
