@@ -30,7 +30,7 @@ def distinct_colours(n: int) -> np.ndarray:
     from matplotlib import colormaps
 
     names = ["tab10"] if n <= 10 else ["tab20", "tab20b", "tab20c"]
-    colours = np.concatenate([colormaps[name].colors for name in names])
+    colours = np.concatenate([np.asarray(colormaps[name](range(colormaps[name].N)))[:, :3] for name in names])
     return colours[np.arange(n) % len(colours)]
 
 
