@@ -315,10 +315,12 @@ def _left_out(ensemble: Ensemble, members: np.ndarray, model: Any, seed: int, en
 def _alternatives(answer: Consensus, labels: np.ndarray, at: Any) -> tuple[list, dict]:
     """Rows of the table of alternatives, and the partitions of the flows; `labels` are those of the items `at`."""
     own_labels = order_by_size(answer.labels_)[at]
-    partitions: list[tuple] = [(answer.n_clusters_, answer.method_, answer.agreement_, answer.stability_, None, own_labels)]
-    for one in answer.alternatives_:
-        partitions.append((one.n_clusters, one.method, one.agreement, one.stability, one.camp, one.labels[at]))
-    rows, by_k, by_camp = [], {}, list[tuple]()
+    partitions: list[tuple] = [
+        (answer.n_clusters_, answer.method_, answer.agreement_, answer.stability_, None, own_labels),
+        *((a.n_clusters, a.method, a.agreement, a.stability, a.camp, a.labels[at]) for a in answer.alternatives_),
+    ]
+    by_camp: list[tuple[str, np.ndarray]] = []
+    rows, by_k = [], {}
     for i, (clusters, method, agreement, stability, camp, other) in enumerate(partitions):
         chosen, other = i == 0 and bool((own_labels == labels).all()), align_labels(labels, other)
         name = method if camp is None else f"{method}, camp {camp + 1} alone"
