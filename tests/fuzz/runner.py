@@ -24,7 +24,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from coassoc.ensemble.io import child, guard
+from coassoc.ensemble.io import guard
 from coassoc.ensemble.io.table import TooLarge
 from fuzz import mutants
 
@@ -155,7 +155,7 @@ class _Fork:
             os.close(mine)
             try:
                 with os.fdopen(theirs, "rb") as source, os.fdopen(yours, "wb") as out:
-                    child.serve(source, out)
+                    guard.serve(source, out)
             finally:
                 os._exit(0)
         os.close(theirs)

@@ -17,8 +17,6 @@ from ..ensemble import read_ensemble
 from ..ensemble.io.formats import format_names
 from ..ensemble.io.output import check_outputs
 from ..ensemble.io.reading import LabelFile, standard_input
-from ..ensemble.io.roles import Choice
-from ..ensemble.io.table import Options
 from .terminal import Progress, note, say, say_json
 
 __all__ = ["Progress", "note", "say", "say_json"]  # of the terminal, used as common.say
@@ -170,9 +168,7 @@ def noted(args: argparse.Namespace, ensemble: Any) -> Any:
 
 def open_input(args: argparse.Namespace, path: Path) -> LabelFile:
     """A label file that the options describe, opened once."""
-    choice = Choice(args.columns, args.exclude, False if args.no_id else args.id, args.class_column)
-    options = Options(args.delimiter, args.header, args.max_bytes, args.trusted)
-    return LabelFile(path, choice, args.format, options)
+    return LabelFile(path, **{name: value for name, value in reading(args).items() if name != "missing"})
 
 
 def read_with_partition(args: argparse.Namespace, paths: Sequence[Any], file: Any, several: str) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ensemble import read_ensemble, write_labels
 from ..ensemble.io.features import read_features
-from ..ensemble.io.formats import open_table
+from ..ensemble.io.guard import open_table
 from ..ensemble.io.table import Options, naming
 from ..ensemble.io.writing import joins_source
 from . import common

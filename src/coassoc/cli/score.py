@@ -7,8 +7,8 @@ from typing import Any
 
 from ..consensus.auto.chance import support_and_scores
 from ..ensemble import write_labels
-from ..ensemble.io.formats import endings
-from ..ensemble.io.writing import several, table_format
+from ..ensemble.io.formats import endings, several
+from ..ensemble.io.writing import table_format
 from ..metrics import kmeans_loss
 from ..report import comparison, plain_text
 from ..report.tables import item_table

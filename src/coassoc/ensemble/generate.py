@@ -247,7 +247,7 @@ def make_ensemble_large(
 
 def _features(block: FileBlock, start: int) -> np.ndarray:
     """The numbers of a block, the first row of which is row `start`, validated."""
-    path = Path(block.file)
+    path = Path(block.piece.file)
     X = np.concatenate([
         batch if isinstance(batch, np.ndarray) else numbers_in(batch, block.columns, path)
         for batch in batches_in(block)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,7 @@ from .encode import check_missing_rule
 from .ensemble import Ensemble
 from .io.coding import Coding, DaskSource, Source, is_dask
 from .io.reading import LabelFile
-from .io.roles import Choice
-from .io.table import Options, naming
+from .io.table import naming
 from .rows import are_codes
 from .tables import Vocabulary
 
@@ -63,16 +62,9 @@ class StoredEnsemble(Ensemble):
         table: Any,
         *,
         missing: str = "negative",
-        columns: str | Sequence[str] | None = None,
-        exclude: str | Sequence[str] = (),
-        id_column: str | bool | None = None,
-        class_column: str | bool | None = None,
-        format: str | None = None,
-        delimiter: str | None = None,
-        header: bool | None = None,
-        max_bytes: int | None = None,
-        trusted: bool = False,
+        columns: Any = None,
         directory: str | None = None,
+        **reading: Any,
     ):
         if isinstance(table, StoredEnsemble):
             self.__dict__.update(table.__dict__)
@@ -87,9 +79,7 @@ class StoredEnsemble(Ensemble):
             if not isinstance(table, LabelFile):
                 if not Path(table).exists():
                     raise FileNotFoundError(2, "partitions: no file or folder", str(table))
-                choice = Choice(columns, exclude, id_column, class_column)
-                options = Options(delimiter, header, max_bytes, trusted)
-                table = LabelFile(Path(table), choice, format, options)
+                table = LabelFile(Path(table), columns=columns, **reading)
             self._file = self.source = table
         self.missing, self.directory = missing, directory
         self.names = self.source.names

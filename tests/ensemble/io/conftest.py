@@ -6,14 +6,13 @@ import pytest
 
 import coassoc as ca
 from coassoc.ensemble import StoredEnsemble
-from coassoc.ensemble.io import formats, writing
+from coassoc.ensemble.io import guard, writing
 
 
 @pytest.fixture
 def here(monkeypatch):
     """Binary files are read in this process: the child reads the same (test_guard.py), but takes long to start."""
-    monkeypatch.setattr(formats, "GuardedTable", formats.open_here)
-
+    monkeypatch.setattr(guard, "GuardedTable", guard.open_here)
     monkeypatch.setattr(writing, "append_guarded", lambda found, *how: found.append(*how))
 
 

@@ -10,14 +10,14 @@ MODULE = '''
 """Columns as JSON lists, for the sake of the test."""
 import json
 import pyarrow as pa
-from coassoc.ensemble.io.table import Table, arrow_array
+from coassoc.ensemble.io.table import Table
 
 class JsonTable(Table):
     name, suffixes, magic, in_folders = "jsontable", (".jt",), (b"JT1 ",), True
 
-    def __init__(self, file, path, options):
-        super().__init__(file, path, options)
-        self.content = json.loads(file.read()[4:])
+    def __init__(self, path, options):
+        super().__init__(path, options)
+        self.content = json.loads(path.read_bytes()[4:])
         self.names, self.n_rows = list(self.content), len(next(iter(self.content.values())))
 
     def batches(self, columns, ids=None, where=None):
@@ -25,7 +25,7 @@ class JsonTable(Table):
 
     @classmethod
     def write(cls, target, content):
-        columns = {name: arrow_array(column).to_pylist() for name, column in content.table().items()}
+        columns = {name: column.to_pylist() for name, column in content.arrow().items()}
         target.write_bytes(b"JT1 " + json.dumps(columns).encode())
 
     @classmethod

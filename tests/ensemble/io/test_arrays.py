@@ -20,8 +20,8 @@ def test_archives_that_contradict_themselves_are_refused(tmp_path):
     for extra, message in (
         ({"names": ["a", "a"]}, "different names"),
         ({"names": ["a"]}, "different names"),
-        ({"item_ids": ["x", "y"]}, "item_ids has shape"),
-        ({"classes": ["x", "y"]}, "classes has shape"),
+        ({"item_ids": ["x", "y"]}, "different lengths"),
+        ({"classes": ["x", "y"]}, "different lengths"),
         ({"labels": np.array(["5"])}, "without a label"),
     ):
         np.savez(path, **good, **extra)

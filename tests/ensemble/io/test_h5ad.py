@@ -95,7 +95,7 @@ def test_the_consensus_comes_back_as_a_categorical_column_anndata_reads(cells, t
 
 def test_an_existing_column_is_kept_unless_forced(cells, tmp_path):
     path, _ = cells
-    with pytest.raises(FileExistsError, match="already has a column 'louvain'"):
+    with pytest.raises(ValueError, match="already has a column 'louvain'"):
         ca.write_labels(tmp_path / "out.h5ad", np.zeros(N, int), source=path, name="louvain")
     assert not (tmp_path / "out.h5ad").exists()
     ca.write_labels(path, np.zeros(N, int), source=path, name="louvain", force=True)
@@ -103,7 +103,7 @@ def test_an_existing_column_is_kept_unless_forced(cells, tmp_path):
 
 
 def test_labels_of_another_length_are_refused(cells, tmp_path):
-    with pytest.raises(ValueError, match=f"one entry per row of .obs \\({N}\\), got 2"):
+    with pytest.raises(ValueError, match=f"{N} rows, but there are 2 labels"):
         ca.write_labels(tmp_path / "out.h5ad", np.zeros(2, int), source=cells[0])
     assert not (tmp_path / "out.h5ad").exists()
 

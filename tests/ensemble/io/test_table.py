@@ -66,7 +66,7 @@ KINDS = {
     "NUL later on": ("t.csv", GOOD.encode() * 5000 + b"w,\x00,1\n", "NUL|not text"),
     "latin-1": ("t.csv", "id,a\nx,café\ny,thé\n".encode("latin-1"), "not UTF-8"),
     "mixed encodings": ("t.csv", ("id,a\n" + "n,é\n" * 30_000).encode() + b"x,\xe9\n", "not UTF-8"),
-    "utf-16": ("t.csv", GOOD.encode("utf-16"), "UTF-16"),
+    "utf-16": ("t.csv", GOOD.encode("utf-16"), "neither UTF-8 text"),
     "duplicated ids": ("t.csv", GOOD.encode() + b"x,1,1\n", "repeats 'x'"),
     "empty id": ("t.csv", GOOD.encode() + b",1,1\n", "empty in row 4"),
     "duplicated columns": ("t.csv", b"a,b,a\n0,1,0\n", "two columns named 'a'"),

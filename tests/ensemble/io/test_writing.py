@@ -122,7 +122,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("disk on fire")
 
-    monkeypatch.setattr("coassoc.ensemble.io.text.cells_of", broken)
+    monkeypatch.setattr("coassoc.ensemble.io.text._write_rows", broken)
     with pytest.raises(RuntimeError, match="fire"):
         ca.write_labels(target, np.arange(3), force=True)
     assert target.read_text() == "before"

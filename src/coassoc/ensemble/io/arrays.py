@@ -6,25 +6,25 @@ import sys
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from ...core.counts import smallest_unsigned
 from ..encode import Dictionary
-from .table import Content, DamagedFile, Options, Piece, Table, arrow_array, pa, record_batch, row_ranges
-from .text import cell_of
+from .cells import Content, arrow_array, cell_of, record_batch
+from .table import DamagedFile, Options, Piece, Table, pa
 
 
 class NpyTable(Table):
     """An array of labels, mapped into memory."""
 
     name, suffixes, magic, packages = "npy", (".npy",), (b"\x93NUMPY",), ()
-    guarded, keeps_types, keeps_names, one_array = False, False, False, True
+    guarded, keeps_names, one_array = False, False, True
     guess_ids = False  # columns have no names
 
-    def __init__(self, file: BinaryIO, path: Path, options: Options):
-        super().__init__(file, path, options)
+    def __init__(self, path: Path, options: Options):
+        super().__init__(path, options)
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
         except ValueError as error:
@@ -40,10 +40,10 @@ class NpyTable(Table):
         self.n_rows, self.names = len(self.array), [str(j) for j in range(self.array.shape[1])]
 
     def pieces(self) -> list[Piece]:
-        return [Piece(str(self.path), [start, rows], rows) for start, rows in row_ranges(self.n_rows or 0)]
+        return self.row_pieces()
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        for start, rows in row_ranges(self.n_rows or 0) if where is None else [where]:
+        for start, rows in [piece.where for piece in self.pieces()] if where is None else [where]:
             part = self.array[start : start + rows]
             yield part if list(columns) == self.names else part[:, [int(name) for name in columns]]
 
@@ -73,55 +73,47 @@ def _checked(array: np.ndarray, name: str) -> np.ndarray:
 class NpzTable(Table):
     """An archive of one table, of one vector per partition, or of what `write_ensemble` stores.
 
-    The latter holds ``codes``, ``n_clusters``, ``names``, where labels are not their codes ``labels`` (the cells of all
-    clusters, one partition after the other), and ``item_ids`` and ``classes``.
+    The latter holds ``codes``, ``n_clusters``, ``names``, and where labels are not their codes ``labels`` (the cells of
+    all clusters, one partition after the other). Vectors ``item_ids`` and ``classes`` are what they are called.
     """
 
     name, suffixes, magic = "npz", (".npz",), (b"PK\x03\x04", b"PK\x05\x06")
-    keeps_types, keeps_names, guess_ids = False, False, False
+    keeps_names, guess_ids = False, False
 
-    def __init__(self, file: BinaryIO, path: Path, options: Options):
-        super().__init__(file, path, options)
-        arrays = self.arrays = self._load(file)
+    def __init__(self, path: Path, options: Options):
+        super().__init__(path, options)
+        arrays = self._load()
+        aside = {name: arrays.pop(name) for name in ("item_ids", "classes") if name in arrays and len(arrays) > 1}
         self.inspect = not {"codes", "n_clusters"} <= set(arrays)
+        self.counts, self.cells, columns = [], None, {}
         tables = [name for name, array in arrays.items() if array.ndim == 2]
         if not self.inspect:
-            self.columns = self._stored()
+            columns = self._stored(arrays)
         elif len(tables) == 1:
             table = _checked(arrays[tables[0]], path.name)
-            self.columns = {str(j): table[:, j] for j in range(table.shape[1])}
+            columns = {str(j): table[:, j] for j in range(table.shape[1])}
         elif tables:
             raise ValueError(f"several tables ({', '.join(tables)}); keep one, or store one vector per partition.")
         else:
-            self.columns = {name: _checked(array, path.name)[:, 0] for name, array in arrays.items() if array.ndim == 1}
-            if not self.columns:
+            columns = {name: _checked(array, path.name)[:, 0] for name, array in arrays.items() if array.ndim == 1}
+            if not columns:
                 raise ValueError(f"neither a table nor vectors of labels, only {list(arrays)}.")
-        lengths = {len(column) for column in self.columns.values()}
-        if len(lengths) > 1:
-            raise ValueError(f"the arrays have different lengths {sorted(lengths)}; every item needs a label in each.")
-        self.n_rows = lengths.pop()
-        if "item_ids" in arrays and (not self.inspect or ("item_ids" in self.columns and len(self.columns) > 1)):
-            self.id_name = self._aside("item_ids")
-        if "classes" in arrays and not self.inspect:
-            self.class_name = self._aside("classes")
-        self.names = [name for name in self.columns if name not in (self.id_name, self.class_name)]
+        self.names = list(columns)
+        # ids and classes under names that no partition has
+        self.columns = columns | {"\x00" + name: array for name, array in aside.items()}
+        self.id_name, self.class_name = ("\x00" + name if name in aside else None for name in ("item_ids", "classes"))
+        shapes = {column.shape for column in self.columns.values()}
+        if len(shapes) > 1:
+            raise ValueError(f"the arrays have different lengths {sorted(shapes)}; every item needs one entry in each.")
+        (self.n_rows,) = shapes.pop()
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
         return path.suffix.lower() in ("", *cls.suffixes)
 
-    def _aside(self, name: str) -> str:
-        """Ids or classes, under a name that no partition has."""
-        if self.arrays[name].shape != (self.n_rows,):
-            raise DamagedFile(f"{name} has shape {self.arrays[name].shape} for {self.n_rows} items")
-        if self.inspect:
-            del self.columns[name]
-        self.columns["\x00" + name] = self.arrays[name]
-        return "\x00" + name
-
-    def _load(self, file: BinaryIO) -> dict[str, np.ndarray]:
+    def _load(self) -> dict[str, np.ndarray]:
         arrays = {}
-        with zipfile.ZipFile(file) as archive:
+        with zipfile.ZipFile(self.path) as archive:
             names = [name for name in archive.namelist() if name.endswith(".npy")]
             if not names:
                 raise ValueError(f"{self.path.name} holds no array; write it with numpy.savez(path, labels=table).")
@@ -134,33 +126,35 @@ class NpzTable(Table):
                         raise DamagedFile(f"{name} has not the size that it declares")
         return arrays
 
-    def _stored(self) -> dict[str, np.ndarray]:
-        codes, counts = self.arrays["codes"], self.arrays["n_clusters"]
+    def _stored(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The codes of each partition."""
+        codes, counts = arrays["codes"], arrays["n_clusters"]
         if codes.ndim != 2 or 0 in codes.shape or counts.shape != (codes.shape[1],):
             raise DamagedFile("codes and n_clusters do not fit together")
         if codes.dtype.kind != "u" or counts.dtype.kind not in "iu" or (codes.max(axis=0) > counts).any():
             raise DamagedFile("codes must be unsigned integers up to the number of clusters")
-        names = [str(name) for name in self.arrays.get("names", np.arange(codes.shape[1])).ravel().tolist()]
+        names = [str(name) for name in arrays.get("names", np.arange(codes.shape[1])).ravel().tolist()]
         if len(names) != codes.shape[1] or len(set(names)) < len(names):
             raise DamagedFile(f"names must hold {codes.shape[1]} different names, one per partition")
-        if "labels" in self.arrays and self.arrays["labels"].shape != (sum(counts.tolist()),):
+        self.counts, self.cells = counts.tolist(), arrays.get("labels")
+        if self.cells is not None and self.cells.shape != (sum(self.counts),):
             raise DamagedFile("there are clusters without a label")
         return {name: codes[:, j] for j, name in enumerate(names)}
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        labelled = "labels" in self.arrays and not self.inspect
-        cells = [name for name in columns if labelled and name in self.names]
+        cells = [name for name in columns if self.cells is not None and name in self.names]
         yield record_batch({name: self._column(name) for name in columns}, cells)
 
     def _column(self, name: str) -> Any:
         if self.inspect or name not in self.names:
             return arrow_array(self.columns[name])
-        codes, counts, j = self.columns[name], self.arrays["n_clusters"].tolist(), self.names.index(name)
-        if "labels" not in self.arrays:
-            return pa.array(codes, mask=codes == counts[j])
-        labels = self.arrays["labels"][sum(counts[:j]) :][: counts[j]].astype(str)
-        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=codes == counts[j]),
-                                              pa.array(labels.tolist(), pa.string()))  # fmt: skip
+        codes, j = self.columns[name], self.names.index(name)
+        missing = codes == self.counts[j]
+        if self.cells is None:
+            return pa.array(codes, mask=missing)
+        cells = self.cells[sum(self.counts[:j]) :][: self.counts[j]].astype(str)
+        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=missing),
+                                              pa.array(cells.tolist(), pa.string()))  # fmt: skip
 
     @classmethod
     def write(cls, target: Any, content: Content) -> None:
@@ -176,7 +170,8 @@ class NpzTable(Table):
         if content.item_ids is not None:
             arrays["item_ids"] = _texts(content.item_ids)
         if content.classes is not None:
-            arrays["classes"] = content.classes if content.classes.dtype.kind in "iub" else _texts(content.classes)
+            text = isinstance(content.classes, Dictionary)
+            arrays["classes"] = _texts(content.classes.values()) if text else content.classes
         with open(target, "wb") as out:
             np.savez_compressed(out, allow_pickle=False, **arrays)
 

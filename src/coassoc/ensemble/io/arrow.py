@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from .table import (
-    Content,
-    DamagedFile,
-    Options,
-    Package,
-    Piece,
-    Table,
-    arrow_array,
-    check_new,
-    check_rows,
-    pa,
-    record_batch,
-)
+from .cells import Content, record_batch
+from .table import DamagedFile, Options, Package, Piece, Table, check_new, check_rows, open_file, pa
 
 pq: Any = Package("pyarrow.parquet")
 _BATCH_CELLS = 1 << 21  # cells decoded at a time
@@ -28,17 +17,10 @@ _BATCH_CELLS = 1 << 21  # cells decoded at a time
 class _ArrowTable(Table):
     """A file with a schema, in parts: row groups or record batches."""
 
+    schema: Any
+    sizes: list[int]  # rows of each part
     tables: Any  # the content of a file in parts
     writer: Any  # writes such parts
-
-    def __init__(self, file: BinaryIO, path: Path, options: Options):
-        super().__init__(file, path, options)
-        self.schema, self.sizes = self._describe()
-        self.names, self.n_rows = list(self.schema.names), sum(self.sizes)
-
-    def _describe(self) -> tuple[Any, list[int]]:
-        """The schema, and the rows of each part."""
-        raise NotImplementedError
 
     def _read(self, parts: Sequence[int], columns: list[str], ids: str | None) -> Iterator[Any]:
         """The record batches of some parts."""
@@ -55,7 +37,7 @@ class _ArrowTable(Table):
         left = sum(self.sizes[part] for part in parts)
         for batch in self._read(parts, list(columns), ids):
             left -= len(batch)
-            found = {name: batch.column(batch.schema.get_field_index(name)) for name in columns}
+            found = {name: batch.column(name) for name in columns}
             for name, column in found.items():
                 if isinstance(column, pa.DictionaryArray) and len(column.dictionary) > len(column):
                     found[name] = column.dictionary_decode()  # pyarrow lists the labels of all earlier batches too
@@ -65,7 +47,7 @@ class _ArrowTable(Table):
 
     @classmethod
     def write(cls, target: Any, content: Content) -> None:
-        table = pa.table({name: arrow_array(column) for name, column in content.table().items()})
+        table = pa.table(content.arrow())
         with cls.writer(target, table.schema) as out:
             out.write_table(table)
 
@@ -95,12 +77,15 @@ class ParquetTable(_ArrowTable):
     name, suffixes, magic, in_folders = "parquet", (".parquet", ".pq"), (b"PAR1",), True
     packages = ("pyarrow", "pyarrow.parquet")
 
-    def _describe(self) -> tuple[Any, list[int]]:
+    def __init__(self, path: Path, options: Options):
+        super().__init__(path, options)
+        self.file = open_file(path)
         metadata = pq.read_metadata(self.file)
-        sizes = [int(metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)]
-        if metadata.num_rows != sum(sizes) or min(sizes, default=0) < 0:
+        self.sizes = [int(metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)]
+        if metadata.num_rows != sum(self.sizes) or min(self.sizes, default=0) < 0:
             raise DamagedFile("its row groups do not add up")
-        return metadata.schema.to_arrow_schema(), sizes
+        self.schema = metadata.schema.to_arrow_schema()
+        self.names, self.n_rows = list(self.schema.names), sum(self.sizes)
 
     def _read(self, parts: Sequence[int], columns: list[str], ids: str | None) -> Iterator[Any]:
         texts = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
@@ -126,10 +111,13 @@ class ArrowTable(_ArrowTable):
 
     name, suffixes, magic = "arrow", (".arrow", ".feather"), (b"ARROW1",)
 
-    def _describe(self) -> tuple[Any, list[int]]:
+    def __init__(self, path: Path, options: Options):
+        super().__init__(path, options)
+        self.file = open_file(path)
         self.reader = pa.ipc.open_file(self.file)
-        parts = range(self.reader.num_record_batches)
-        return self.reader.schema, [batch.num_rows for batch in self._read(parts, [], None)]
+        self.schema = self.reader.schema
+        self.sizes = [batch.num_rows for batch in self._read(range(self.reader.num_record_batches), [], None)]
+        self.names, self.n_rows = list(self.schema.names), sum(self.sizes)
 
     def _read(self, parts: Sequence[int], columns: list[str], ids: str | None) -> Iterator[Any]:
         for part in parts:

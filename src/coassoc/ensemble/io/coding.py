@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from ...core.counts import smallest_unsigned
-from ..encode import Dictionary, as_objects, encode_column, no_label, sorted_labels
+from ..encode import Dictionary, encode_column, no_label, sorted_labels
 from ..rows import Tally, code_integers, tally_integers
-from ..tables import Vocabulary, check_table_shape, column_values, columns_of
-from .formats import format_called, open_with
-from .table import CELLS, Options, Package, Table, naming, pa
-from .text import id_of, label_of
-
-pc: Any = Package("pyarrow.compute")
+from ..tables import Vocabulary, check_table_shape, columns_of
+from .cells import labels_in
+from .formats import format_called
+from .guard import open_files
+from .table import Options, Piece, Table, naming
 
 
 class Source:
@@ -46,7 +45,7 @@ class Source:
         total: list[Tally] = []
         for block in blocks:
             sizes.append(0)
-            with naming(Path(block.file)) if isinstance(block, FileBlock) else nullcontext():
+            with naming(Path(block.piece.file)) if isinstance(block, FileBlock) else nullcontext():
                 for batch in batches_in(block):
                     sizes[-1] += len(batch)
                     tallies = tally_batch(batch, names, missing)
@@ -67,16 +66,18 @@ class FileBlock:
     format: str
     columns: tuple[str, ...]
     options: Options
-    file: str
-    where: Any  # of a `Piece`
-    rows: int
+    piece: Piece
+
+    @property
+    def rows(self) -> int:
+        return self.piece.rows
 
     def read(self) -> list[Any]:
-        path = Path(self.file)
+        path = Path(self.piece.file)
         with naming(path):
-            table = open_with(format_called(self.format), [path], path, self.options)
+            table = open_files(format_called(self.format), [path], path, self.options)
             try:
-                return list(table.batches(self.columns, where=self.where))
+                return list(table.batches(self.columns, where=self.piece.where))
             finally:
                 table.close()
 
@@ -121,25 +122,11 @@ def batches_in(block: Any) -> list[Any]:
 def batch_columns(batch: Any, names: Sequence[str]) -> Iterable[tuple[Any, np.ndarray | None]]:
     """(values, nulls) of each column of a record batch, an array or a data frame."""
     if hasattr(batch, "schema") and hasattr(batch, "num_rows"):
-        return (_labels_in(batch, batch.schema.get_field_index(name)) for name in names)
+        return (labels_in(batch, name) for name in names)
     found, columns, _ = columns_of(batch)
     if len(found) != len(names):
         raise ValueError(f"partitions: a block has {len(found)} columns, the table has {len(names)}.")
     return columns
-
-
-def _are_cells(batch: Any, j: int) -> bool:
-    return (batch.schema.field(j).metadata or {}).items() >= CELLS.items()
-
-
-def _labels_in(batch: Any, j: int) -> tuple[Any, np.ndarray | None]:
-    """(values, nulls) of a column of a record batch; texts that are cells become the labels they stand for."""
-    values, nulls = column_values(batch.column(j))
-    if isinstance(values, Dictionary) and _are_cells(batch, j):
-        labels = [label_of(text) for text in values.labels.tolist()]
-        lookup = np.array([-1 if label is None else i for i, label in enumerate(labels)] + [-1], dtype=np.int32)
-        return Dictionary(lookup[values.indices], as_objects(labels)), None
-    return values, nulls
 
 
 def gather(batches: Iterable[Any], columns: Sequence[str]) -> dict[str, Dictionary]:
@@ -153,17 +140,6 @@ def gather(batches: Iterable[Any], columns: Sequence[str]) -> dict[str, Dictiona
             pieces[name].append(values)
         first_row += len(batch)
     return {name: Dictionary.join(pieces.pop(name)) for name in columns}
-
-
-def ids_in(batch: Any, name: str) -> np.ndarray:
-    """A column of a record batch as ids: its texts as they are."""
-    j = batch.schema.get_field_index(name)
-    column = batch.column(j)
-    column = column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
-    values = as_objects(column.to_pylist()) if column.null_count else column.to_numpy(zero_copy_only=False)
-    if _are_cells(batch, j) and pc.any(pc.starts_with(column, "'")).as_py():
-        return as_objects([id_of(text) for text in values.tolist()])
-    return values
 
 
 # -- what labels there are -----------------------------------------------------------------------------------------

@@ -5,27 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import numpy as np
-
-from ..encode import Dictionary
-from .table import Content, DamagedFile, Options, Package, Table, pa, record_batch
-from .text import cell_of, id_cell_of, name_of
+from .cells import Content, cell_of, name_of, record_batch
+from .table import DamagedFile, Options, Package, Table, open_file, pa
 
 openpyxl: Any = Package("openpyxl")
 _LONGEST_CELL, _MOST_ROWS = 32_767, 1_048_576
 
 
 class ExcelTable(Table):
-    """The cells of the first sheet; old .xls files are refused with a reason."""
+    """The cells of the first sheet; old .xls files are refused."""
 
     name, suffixes, magic = "xlsx", (".xlsx", ".xlsm"), (b"PK\x03\x04",)
-    packages, extra, keeps_types = ("openpyxl", "pyarrow"), "excel", False
+    packages, extra = ("openpyxl", "pyarrow"), "excel"
 
-    def __init__(self, file: BinaryIO, path: Path, options: Options):
-        super().__init__(file, path, options)
-        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+    def __init__(self, path: Path, options: Options):
+        super().__init__(path, options)
+        self.file = open_file(path)
+        book = openpyxl.load_workbook(self.file, read_only=True, data_only=True)
         if not book.worksheets:
             raise DamagedFile("it has no sheet")
         rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
@@ -57,9 +55,8 @@ class ExcelTable(Table):
     def write(cls, target: Any, content: Content) -> None:
         if content.n_rows >= _MOST_ROWS:
             raise ValueError(f"a sheet has fewer than {_MOST_ROWS:,} rows, got {content.n_rows:,}; write another kind.")
-        columns = content.table()
-        names = [_written(str(name), cell_of) for name in columns]
-        lists = [_values(column, id_cell_of if column is content.item_ids else cell_of) for column in columns.values()]
+        columns = content.arrow(cells=True)
+        names, lists = [_cell(cell_of(str(name))) for name in columns], list(map(_cells, columns.values()))
         book = openpyxl.Workbook(write_only=True)
         sheet = book.create_sheet("labels")
         for row in (names, *zip(*lists)):  # a row without any cell would be none
@@ -67,19 +64,18 @@ class ExcelTable(Table):
         book.save(target)
 
 
-def _values(column: Any, write: Any) -> list[Any]:
-    """Cells of a column; each different label is converted once."""
-    if not isinstance(column, Dictionary):
-        return [_written(value, write) for value in np.asarray(column).tolist()]
-    known = [*(_written(label, write) for label in column.labels.tolist()), None]
-    return [known[i] for i in column.indices.tolist()]
+def _cells(column: Any) -> list[Any]:
+    """Cells of an Arrow column; each different one is made once."""
+    values = column.to_pylist()
+    cells = {value: _cell(value) for value in set(values)}
+    return [cells[value] for value in values]
 
 
-def _written(value: Any, write: Any) -> Any:
+def _cell(value: Any) -> Any:
     """A number as it is where Excel can hold it, text as in CSV files."""
-    if isinstance(value, (int, float)) and abs(value) < 1 << 53 and write is cell_of:
+    if value is None or (isinstance(value, (int, float)) and abs(value) < 1 << 53):
         return value
-    text = write(value)
+    text = str(value)
     if len(text) > _LONGEST_CELL or any((ord(c) < 32 and c not in "\t\n") or ord(c) in (0xFFFE, 0xFFFF) for c in text):
         raise ValueError(f"a sheet cannot hold the text {text[:40]!r}: control characters, or too long; rename it.")
     return text or None

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..encode import Dictionary
-from .coding import batch_columns, ids_in, is_dask
+from .cells import MISSING, ids_in, is_number
+from .coding import batch_columns, is_dask
 from .reading import LabelFile
-from .roles import Choice
-from .table import Options, naming
-from .text import MISSING, is_number
+from .table import naming
 
 _MISSING = {"?", *map(str.lower, MISSING)}
 MOST_CATEGORIES = 50  # different words of a column that becomes one feature per word
@@ -68,8 +67,9 @@ def features_in(path: Any, columns: Sequence[str] | None = None) -> LabelFile:
 
 
 def _opened(path: Path, columns: Any, exclude: Any, id_column: Any, class_column: Any) -> LabelFile:
-    choice = Choice(columns, exclude, id_column, False if class_column is None else class_column)
-    return LabelFile(path, choice, None, Options(header=True, trusted=True))
+    classes = False if class_column is None else class_column
+    return LabelFile(path, columns=columns, exclude=exclude, id_column=id_column, class_column=classes, header=True,
+                     trusted=True)  # fmt: skip
 
 
 def _texts(batches: Sequence[Any], name: str) -> np.ndarray:

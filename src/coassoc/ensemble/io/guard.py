@@ -1,9 +1,9 @@
-"""The guard: files of binary formats that are not trusted are read by a child process.
+"""Opening a label file: here, or by a child process when its format is binary and the user does not trust it.
 
 Libraries that read such files crash on damaged ones, loop for ever, or take any amount of memory, inside calls that
-Python cannot stop. The child (``python -m coassoc.ensemble.io.child``) has limits on memory and processor time where
-the system has them (Linux); everywhere it is killed when an answer takes too long. It hands the columns over a pipe as
-Arrow record batches, whose sizes are added up here. This process never parses the file.
+Python cannot stop. The child has limits on memory and processor time where the system has them (Linux); everywhere it
+is killed when an answer takes too long. It hands the columns over a pipe as Arrow record batches, whose sizes are added
+up here. This process never parses the file.
 
 The talk: a line of JSON that says what to open; a line that describes the table, or an error; a line that says what to
 do; for columns Arrow streams, each announced by a line; and a line that says how it ended.
@@ -13,30 +13,62 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
+import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .table import DamagedFile, Format, Options, Piece, Table, TooLarge, pa
+from .formats import find_format, format_called, open_here
+from .table import DamagedFile, Format, Options, Piece, Table, TooLarge, naming, pa
 
 SECONDS = 5  # of processor time, and two more per megabyte of the files
 PATIENCE = 12  # times as long may an answer take by the clock, since other programs run too
 # one thread and plain malloc: address space is limited, so none is taken ahead of its use
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 _ENVIRONMENT |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "PYTHONWARNINGS": "ignore"}
+_DESCRIBED = ("names", "n_rows", "id_name", "class_name", "guess_ids", "guess", "inspect", "notes")
+# HDF5 tells of a lack of memory in words, and calls a damaged address "past end of allocation"
+_NO_MEMORY = re.compile("malloc|realloc|allocate|(?<!past end of )allocation|out of memory|bad_alloc")
+
+
+def open_table(path: Path, format: str | None = None, options: Options | None = None) -> tuple[Table, Format]:
+    """The table in a file, or in the files of a folder, and its format."""
+    files, known = find_format(path, format)
+    table = open_files(known, files, path, options or Options())
+    twice = next((name for name, count in Counter(table.names).items() if count > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"{path.name} has two columns named {twice!r}; rename one of them, or pass header=False (--no-header) if "
+            "its first row is data."
+        )
+    if table.n_rows == 0:
+        raise ValueError(f"{path.name} has columns but no rows; a label table needs one row per item.")
+    return table, known
+
+
+def open_files(known: Format, files: Sequence[Path], path: Path, options: Options) -> Table:
+    """The table in some files of one format: read by a child process, or here when the format or the user says so."""
+    known.check_packages()
+    return (GuardedTable if known.guarded and not options.trusted else open_here)(known, files, path, options)
 
 
 class GuardedTable(Table):
     """A table that a child process reads."""
 
     def __init__(self, known: Format, files: Sequence[Path], path: Path, options: Options):
+        super().__init__(path, options)
         self._task = known, files, path, options
-        super().__init__(Child(*self._task), path, options)
+        self.file = Child(*self._task)
         described = self.file.answer()
         self._pieces = [Piece(*piece) for piece in described.pop("pieces")]
         self.__dict__.update(described)
@@ -84,14 +116,13 @@ class Child:
 
     def answer(self) -> dict[str, Any]:
         """The next line of the child; an error when it tells one, or has ended."""
-        with self._patience():
-            line = self.process.stdout.readline()
+        line = self._in_time(self.process.stdout.readline)
         try:
             told = json.loads(line)
         except ValueError:
             raise self._death() from None
         if "error" in told:
-            raise self._error(told)
+            raise self._error(*told["error"])
         return told
 
     def stream(self, question: dict[str, Any]) -> Iterator[Any]:
@@ -100,13 +131,8 @@ class Child:
         total = 0
         while self.answer():  # a stream for every schema: the files of a folder may differ
             try:
-                with self._patience():
-                    reader = pa.ipc.open_stream(self.process.stdout)
-                while True:
-                    with self._patience():
-                        batch = next(reader, None)
-                    if batch is None:
-                        break
+                reader = self._in_time(pa.ipc.open_stream, self.process.stdout)
+                while (batch := self._in_time(next, reader, None)) is not None:
                     # a column of dictionary indices, or of empty text, becomes more than it is
                     total += max(batch.nbytes, 8 * batch.num_rows * batch.num_columns)
                     if total > self.allowed:
@@ -115,9 +141,8 @@ class Child:
             except (pa.ArrowException, OSError, EOFError) as error:
                 raise self._death() from error
 
-    @contextlib.contextmanager
-    def _patience(self) -> Iterator[None]:
-        """Kill the child when what follows takes too long."""
+    def _in_time(self, read: Callable[..., Any], *of: Any) -> Any:
+        """What `read` returns; the child is killed when that takes too long."""
 
         def end() -> None:
             self.late = True
@@ -127,7 +152,7 @@ class Child:
         timer.daemon = True
         timer.start()
         try:
-            yield
+            return read(*of)
         finally:
             timer.cancel()
 
@@ -142,15 +167,13 @@ class Child:
         how = f"signal {-code}" if code < 0 else f"exit code {code:#x}"
         return DamagedFile(f"reading it ends the process that reads it ({how})")
 
-    def _error(self, told: dict[str, Any]) -> Exception:
-        kind, text = told["error"], told["text"]
+    def _error(self, kind: str, *told: Any) -> Exception:
+        """The error that the child tells."""
         if kind == "memory":
             return TooLarge(self.path, self.allowed)
         if kind == "fault":
-            return RuntimeError(f"coassoc failed to read {self.path.name}; please report this:\n{text}")
-        if kind == "system":
-            return OSError(told["errno"], text, told["filename"]) if told["errno"] else FileExistsError(text)
-        return ImportError(text) if kind == "import" else ValueError(text)
+            return RuntimeError(f"coassoc failed to read {self.path.name}; please report this:\n{told[0]}")
+        return {"ValueError": ValueError, "ImportError": ImportError, "OSError": OSError}[kind](*told)
 
     def close(self) -> None:
         self.process.kill()
@@ -164,7 +187,7 @@ def start() -> Any:
     """The child process, which waits for the first line."""
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
     # -P: a module in the current folder must not take the place of another
-    command = [sys.executable, "-P", "-m", "coassoc.ensemble.io.child"]
+    command = [sys.executable, "-P", "-c", "from coassoc.ensemble.io import guard; guard.main()"]
     environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": paths}
     pipe = subprocess.PIPE
     try:
@@ -174,3 +197,83 @@ def start() -> Any:
             f"no process can be started to read the file in safety ({error.strerror}); if you trust it, pass "
             "trusted=True (--trusted)."
         ) from None
+
+
+# -- in the child --------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """What the child process runs."""
+    pipe = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what libraries print is no answer
+    serve(sys.stdin.buffer, pipe)
+
+
+def serve(source: Any, out: Any) -> None:
+    """Open the files that the first line names, describe them, do what the second line says."""
+    task = json.loads(source.readline())
+    files, path = [Path(file) for file in task["files"]], Path(task["path"])
+
+    def tell(message: dict[str, Any]) -> None:
+        out.write(json.dumps(message).encode() + b"\n")
+        out.flush()
+
+    try:
+        with naming(path):
+            known, options = format_called(task["format"]), Options(**task["options"])
+            for package in known.packages:
+                import_module(package)
+            set_limits(7 * task["allowed"] // 4, task["seconds"])  # of memory, less than twice what may come out
+            table = open_here(known, files, path, options)
+            if 8 * (table.n_rows or 0) > task["allowed"]:
+                raise TooLarge(path, task["allowed"])
+            tell({name: getattr(table, name) for name in _DESCRIBED} | {"pieces": table.pieces()})
+            question = json.loads(source.readline() or "{}")
+            if "append" in question:
+                table.close()
+                columns = pa.ipc.open_stream(source).read_all()
+                known.append(files, Path(question["append"]), columns, options, question["force"])
+            elif question:
+                _send(table.batches(**question), out, tell)
+        tell({})
+    except Exception as error:
+        tell({"error": _described(error)})
+
+
+def _send(batches: Iterator[Any], out: Any, tell: Any) -> None:
+    """Batches as Arrow streams, which are ended in any case, so that a line can follow."""
+    batch = next(batches, None)
+    while batch is not None:
+        tell({"stream": True})
+        with pa.ipc.new_stream(out, schema := batch.schema) as stream:
+            while batch is not None and batch.schema == schema:
+                batch.validate(full=True)  # offsets that lead elsewhere would crash who reads them
+                stream.write_batch(batch)
+                batch = next(batches, None)
+
+
+def _described(error: Exception) -> list[Any]:
+    """The kind of an error, and what an error of that kind is made of."""
+    text = str(error)
+    if isinstance(error, (MemoryError, TooLarge)) or (isinstance(error, ValueError) and _NO_MEMORY.search(text)):
+        return ["memory"]
+    for kind in (ImportError, ValueError):
+        if isinstance(error, kind):
+            return [kind.__name__, text]
+    if isinstance(error, OSError):
+        return ["OSError", error.errno, error.strerror or text, error.filename]
+    return ["fault", "".join(traceback.format_exception(error))]
+
+
+def set_limits(memory: int, seconds: int) -> None:
+    """Limits on this process, where the system has them: not on Windows and macOS."""
+    with contextlib.suppress(ImportError, FileNotFoundError):
+        import resource
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        seconds += math.ceil(time.process_time())  # what starting took
+        limits = {resource.RLIMIT_AS: used + memory, resource.RLIMIT_CPU: seconds, resource.RLIMIT_CORE: 0}
+        for kind, value in limits.items():
+            most = resource.getrlimit(kind)[1]
+            value = value if most == resource.RLIM_INFINITY else min(value, most)
+            resource.setrlimit(kind, (value, value))

@@ -10,13 +10,14 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from ..encode import Dictionary, as_objects, encode_column
-from .table import Content, DamagedFile, Options, Piece, Table, arrow_array, h5py, pa, record_batch, row_ranges
-from .text import label_of
+from ..encode import as_objects, encode_column
+from ..tables import column_values
+from .cells import Content, arrow_array, label_of, record_batch
+from .table import DamagedFile, Options, Piece, Table, check_rows, h5py, pa
 
 _IDS = "\x00index"  # the name under which the index is read; no column can have it
 _TEXT = "coassoc-text"  # marks categories that are text although they look like numbers
@@ -29,9 +30,9 @@ class H5adTable(Table):
     packages, extra, replaces = ("h5py", "pyarrow"), "anndata", True
     id_name, guess_ids, guess = _IDS, False, []
 
-    def __init__(self, file: BinaryIO, path: Path, options: Options):
-        file.close()
-        super().__init__(h5py.File(path, "r"), path, options)
+    def __init__(self, path: Path, options: Options):
+        super().__init__(path, options)
+        self.file = h5py.File(path, "r")
         obs = self._member(self.file, "obs")
         if obs is None:
             raise ValueError("an HDF5 file without .obs, so not an h5ad file; write it with anndata.")
@@ -44,10 +45,10 @@ class H5adTable(Table):
         self.names = [name for name in dict.fromkeys(names) if self._member(obs, name) is not None]
 
     def pieces(self) -> list[Piece]:
-        return [Piece(str(self.path), [start, rows], rows) for start, rows in row_ranges(self.n_rows or 0)]
+        return self.row_pieces()
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        for start, rows in row_ranges(self.n_rows or 0) if where is None else [where]:
+        for start, rows in [piece.where for piece in self.pieces()] if where is None else [where]:
             yield record_batch({name: self._read(name, slice(start, start + rows)) for name in columns})
 
     def _member(self, group: Any, name: str) -> Any:
@@ -115,38 +116,28 @@ class H5adTable(Table):
         ids = range(content.n_rows) if content.item_ids is None else content.item_ids.tolist()
         with h5py.File(target, "w") as file:
             file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
-            for part, index, columns in (("obs", ids, replace(content, item_ids=None).table()), ("var", [], {})):
+            for part, index, columns in (("obs", ids, replace(content, item_ids=None).arrow()), ("var", [], {})):
                 group = file.create_group(part)
                 group.attrs.update({"encoding-type": "dataframe", "encoding-version": "0.2.0", "_index": "_index"})
-                group.attrs["column-order"] = np.array(list(columns), dtype=h5py.string_dtype())
                 _store(group, "_index", as_objects([str(item) for item in index]))
-                for name, column in columns.items():
-                    _write_column(group, name, column)
+                _add_columns(group, [], columns)
 
     @classmethod
     def append(cls, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
         """A copy with more columns in ``.obs``: labels as categories, −1 missing; fractions as they are."""
         (path,) = source
-        with open(path, "rb") as file:
-            table = cls(file, path, options)
+        table = cls(path, options)
         table.close()
-        if len(columns) != table.n_rows:
-            raise ValueError(f"labels must have one entry per row of .obs ({table.n_rows}), got {len(columns)}.")
+        check_rows(table.n_rows or 0, len(columns), path)
         for name in columns.column_names:
             if name in table.names and not force:
-                raise FileExistsError(
+                raise ValueError(
                     f".obs of {path.name} already has a column {name!r}; choose another name, or overwrite it "
                     "with force=True (--force)."
                 )
         shutil.copyfile(path, target)
         with h5py.File(target, "r+") as file:
-            group = file["obs"]
-            for name, column in zip(columns.column_names, columns.columns):
-                if name in group:
-                    del group[name]
-                _write_column(group, name, column.to_numpy())
-            names = [*dict.fromkeys([*table.names, *columns.column_names])]
-            group.attrs["column-order"] = np.array(names, dtype=h5py.string_dtype())
+            _add_columns(file["obs"], table.names, dict(zip(columns.column_names, columns.columns)))
 
 
 def _values(dataset: Any, rows: slice) -> np.ndarray:
@@ -166,22 +157,25 @@ def _store(group: Any, name: str, values: np.ndarray) -> None:
     dataset.attrs.update({"encoding-type": "string-array" if text else "array", "encoding-version": "0.2.0"})
 
 
-def _write_column(obs: Any, name: str, column: Any) -> None:
-    if "/" in name or "\x00" in name or name in ("", ".", "..", "_index"):
-        raise ValueError(f"{name!r} cannot be the name of a column in such a file; rename it.")
-    if getattr(column, "dtype", None) is not None and column.dtype.kind == "f":  # a measurement, such as a confidence
-        _store(obs, name, column)
-        return
-    if not isinstance(column, Dictionary):
-        column = encode_column(column, None, name, allow_empty=True).dictionary()
-    labels = column.labels.tolist()
-    names = [str(label) for label in labels]
-    if any("\x00" in name for name in names):
-        raise ValueError("such files cannot store labels with NUL characters; rename those labels.")
-    group = obs.create_group(name)
-    group.attrs.update({"encoding-type": "categorical", "encoding-version": "0.2.0", "ordered": False})
-    if any(isinstance(label, str) for label in labels):
-        group.attrs[_TEXT] = True
-    _store(group, "categories", as_objects(names))
-    width = np.int8 if len(names) < 127 else np.int16 if len(names) < 32767 else np.int32
-    _store(group, "codes", column.indices.astype(width))
+def _add_columns(obs: Any, names: list[str], columns: dict[str, Any]) -> None:
+    """Add Arrow columns to those in a group: text and whole numbers as categories."""
+    for name, column in columns.items():
+        if "/" in name or "\x00" in name or name in ("", ".", "..", "_index"):
+            raise ValueError(f"{name!r} cannot be the name of a column in such a file; rename it.")
+        if name in obs:
+            del obs[name]
+        if pa.types.is_floating(column.type):  # a measurement, such as a confidence
+            _store(obs, name, column.to_numpy())
+            continue
+        labels = encode_column(*column_values(column), name, allow_empty=True).dictionary()
+        texts = [str(label) for label in labels.labels.tolist()]
+        if any("\x00" in text for text in texts):
+            raise ValueError("such files cannot store labels with NUL characters; rename those labels.")
+        group = obs.create_group(name)
+        group.attrs.update({"encoding-type": "categorical", "encoding-version": "0.2.0", "ordered": False})
+        if labels.labels.dtype.kind not in "iu":
+            group.attrs[_TEXT] = True
+        _store(group, "categories", as_objects(texts))
+        width = np.int8 if len(texts) < 127 else np.int16 if len(texts) < 32767 else np.int32
+        _store(group, "codes", labels.indices.astype(width))
+    obs.attrs["column-order"] = np.array(list(dict.fromkeys([*names, *columns])), dtype=h5py.string_dtype())

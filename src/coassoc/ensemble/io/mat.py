@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from .table import Options, Table, arrow_array, h5py, record_batch
+from .cells import arrow_array, record_batch
+from .table import Options, Table, h5py
 
 POOL_NAMES = ("members", "e", "basecls", "bps", "ensemble", "partitions", "clusterings", "pool", "labels", "idx")
 CLASS_NAMES = ("gt", "gnd", "truth", "y", "class", "classes", "label", "labels", "target", "ground_truth")
@@ -26,8 +27,8 @@ class MatTable(Table):
     name, suffixes, magic = "mat", (".mat",), (b"MATLAB 5.0", b"MATLAB 7.3")  # 5 is also called 6 and 7
     packages, guess_ids, inspect = ("scipy.io", "pyarrow"), False, False
 
-    def __init__(self, file: BinaryIO, path: Path, options: Options):
-        super().__init__(file, path, options)
+    def __init__(self, path: Path, options: Options):
+        super().__init__(path, options)
         self.shapes = {name: shape for name, shape in _shapes(path).items() if len(shape) == 2 and 0 not in shape}
         matrices = [name for name, shape in self.shapes.items() if min(shape) > 1]
         if not matrices:

@@ -16,24 +16,16 @@ from typing import Any
 def check_outputs(
     outputs: Mapping[str, Any], inputs: Iterable[Any] = (), *, force: bool = False, folders: Collection[str] = ()
 ) -> None:
-    """Check the output paths of a command against its inputs and against each other.
+    """Check the output paths of a command, by option (``"--save"``), against its inputs and against each other.
 
-    Parameters
-    ----------
-    outputs : mapping of str to path or None
-        The option of each output, such as ``"--save"``, and its path. None and ``"-"`` (standard output) are skipped.
-    inputs : iterable of path or None
-        Files and folders that the command reads.
-    force : bool, default=False
-        Whether existing files may be replaced. Inputs are refused in any case.
-    folders : collection of str
-        Options whose output is a new folder.
+    None and ``"-"``, a standard stream, are skipped. Existing files may be replaced with `force`, inputs never. The
+    options `folders` name new folders.
     """
-    given = [source for source in inputs if source is not None and str(source) != "-"]
+    read = [source for source in inputs if source is not None and str(source) != "-"]
     written = {option: path for option, path in outputs.items() if path is not None and str(path) != "-"}
     before: dict[str, Any] = {}
     for option, path in written.items():
-        for source in given:
+        for source in read:
             if _same_file(path, source):
                 raise ValueError(f"{option} {path} is also an input, which it would replace; choose another name.")
             if os.path.isdir(source) and _real(source) in _real(path).parents:
@@ -65,7 +57,7 @@ def new_folder(path: Any) -> Iterator[Path]:
     """Yield a temporary folder to write to; rename it to `path` at the end, or delete it after an error."""
     check_new_folder(path)
     target = _real(path)
-    partial = target.with_name(f".coassoc-{secrets.token_hex(8)}.part")
+    partial = _temporary(target)
     partial.mkdir()
     try:
         yield partial
@@ -81,20 +73,20 @@ def check_writable(path: Any, *, force: bool = False) -> None:
     if not str(path):
         raise ValueError("the name of an output file must not be empty.")
     target = Path(path)
-    try:
-        found = os.stat(target)
-    except (FileNotFoundError, NotADirectoryError):
-        found = None
     folder = _real(target).parent
-    if found is None and not folder.is_dir():
-        what = "is not a folder" if folder.exists() else "does not exist; create it first"
-        raise FileNotFoundError(f"{target} cannot be written: the folder {str(target.parent)!r} {what}.")
-    if found is not None:
-        if stat.S_ISDIR(found.st_mode):
+    try:
+        mode = os.stat(target).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        if not folder.is_dir():
+            what = "is not a folder" if folder.exists() else "does not exist; create it first"
+            raise FileNotFoundError(
+                f"{target} cannot be written: the folder {str(target.parent)!r} {what}."
+            ) from None
+    else:
+        if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, "is a folder", str(target))
-        if not stat.S_ISREG(found.st_mode):
-            kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-            kind = kinds.get(stat.S_IFMT(found.st_mode), "a device")
+        if not stat.S_ISREG(mode):
+            kind = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}.get(stat.S_IFMT(mode), "a device")
             raise ValueError(f"{target} is {kind}; name a regular file, or - for standard output.")
         if not force:
             raise FileExistsError(
@@ -111,12 +103,11 @@ def replacing(path: Any, *, force: bool = False) -> Iterator[Path]:
     """Yield a temporary path to write to; rename it to `path` at the end, or delete it after an error.
 
     A link is followed. A replaced file keeps its mode and, where possible, its owner. An existing file is refused
-    unless `force`. The temporary file is hidden and has no suffix of a data format, so that one left behind by
-    ``kill -9`` is never read as data.
+    unless `force`.
     """
     check_writable(path, force=force)
     target = _real(path)
-    partial = target.with_name(f".coassoc-{secrets.token_hex(8)}.part")
+    partial = _temporary(target)
     try:
         _create(partial, target)
         yield partial
@@ -124,23 +115,30 @@ def replacing(path: Any, *, force: bool = False) -> Iterator[Path]:
             os.fsync(written.fileno())
         _publish(partial, target, force)
     except OSError as error:
-        raise _with_name(error, partial, path) from None
+        # about the path that the user gave; libraries may name the temporary one without a number
+        foreign = error.filename is not None and partial.name not in str(error.filename)
+        if foreign or (error.errno is None and partial.name not in str(error)):
+            raise
+        told = os.strerror(error.errno) if error.errno else str(error).replace(str(partial), str(path))
+        raise OSError(error.errno or errno.EIO, told, str(path)) from None
     finally:
         partial.unlink(missing_ok=True)
 
 
+def _temporary(target: Path) -> Path:
+    """A hidden name without the suffix of a data format: left behind by ``kill -9`` it is never read as data."""
+    return target.with_name(f".coassoc-{secrets.token_hex(8)}.part")
+
+
 def _create(partial: Path, target: Path) -> None:
     """An empty file with the mode that the final one will have, so that its content is never more readable."""
-    try:
-        old = os.stat(target)
-    except FileNotFoundError:
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        return
-    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    if hasattr(os, "chown"):
-        with suppress(OSError):  # a file of another user becomes ours
-            os.chown(partial, old.st_uid, old.st_gid)
-    os.chmod(partial, stat.S_IMODE(old.st_mode))
+    old = os.stat(target) if target.exists() else None
+    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if old is None else 0o600))
+    if old is not None:
+        if hasattr(os, "chown"):
+            with suppress(OSError):  # a file of another user becomes ours
+                os.chown(partial, old.st_uid, old.st_gid)
+        os.chmod(partial, stat.S_IMODE(old.st_mode))
 
 
 def _publish(partial: Path, target: Path, force: bool) -> None:
@@ -153,16 +151,6 @@ def _publish(partial: Path, target: Path, force: bool) -> None:
         except OSError:
             pass  # no hard links on this file system
     os.replace(partial, target)
-
-
-def _with_name(error: OSError, partial: Path, path: Any) -> OSError:
-    """The same error about the path the user gave, when it is about the temporary file."""
-    named = error.filename is not None
-    if (named and partial.name not in str(error.filename)) or (error.errno is None and partial.name not in str(error)):
-        return error
-    if error.errno is not None:
-        return OSError(error.errno, os.strerror(error.errno), str(path))
-    return OSError(errno.EIO, str(error).replace(str(partial), str(path)), str(path))
 
 
 def _may(path: Path, mode: int) -> bool:

@@ -19,10 +19,11 @@ import numpy as np
 
 from ..encode import Dictionary, check_missing_rule
 from ..ensemble import Ensemble
-from .coding import FileBlock, Source, gather, ids_in
-from .formats import open_table
+from .cells import arrow_array, ids_in, record_batch
+from .coding import FileBlock, Source, gather
+from .guard import open_table
 from .roles import HEAD_ROWS, Choice
-from .table import Options, Table, arrow_array, naming, record_batch
+from .table import Options, Table, naming
 
 
 def read_ensemble(
@@ -100,8 +101,10 @@ def read_ensemble(
     (Ensemble(4 items, 2 clusterings of 2 clusters, uint8, some labels missing), ['a', 'b', 'c', 'd'])
     """
     check_missing_rule(missing)
-    choice = Choice(columns, exclude, id_column, class_column)
-    options = Options(delimiter, header, max_bytes, trusted)
+    reading = {
+        "columns": columns, "id_column": id_column, "class_column": class_column, "exclude": exclude, "format": format,
+        "delimiter": delimiter, "header": header, "max_bytes": max_bytes, "trusted": trusted,
+    }  # fmt: skip
     several = isinstance(path, Iterable) and not isinstance(path, (str, os.PathLike))
     paths = [Path(p) for p in path] if several else [Path(path)]
     if not paths:
@@ -110,11 +113,11 @@ def read_ensemble(
         if any(path.resolve() == other.resolve() for other in paths[:i]):
             raise ValueError(f"path names {path.name} twice; give each file once.")
     if len(paths) == 1 and str(paths[0]) != "-":
-        return LabelFile(paths[0], choice, format, options).ensemble(missing)
+        return LabelFile(paths[0], **reading).ensemble(missing)
     parts = []
     for path in paths:
         with standard_input(format) if str(path) == "-" else nullcontext(path) as file:
-            parts.append(LabelFile(file, choice, format, options).read())
+            parts.append(LabelFile(file, **reading).read())
     with naming(paths[0]):
         return _ensemble(parts[0] if len(parts) == 1 else _join(parts, paths), missing)
 
@@ -138,14 +141,24 @@ def _ensemble(part: _Part, missing: str) -> Ensemble:
 
 
 class LabelFile(Source):
-    """An open label file (or folder of files) and the parts that its columns play."""
+    """An open label file (or folder of files) and the parts that its columns play; arguments as of `read_ensemble`."""
 
     table: Table
 
-    def __init__(self, path: Path, choice: Choice, format: str | None = None, options: Options | None = None):
-        self.path = path
+    def __init__(
+        self,
+        path: Path,
+        *,
+        columns: Any = None,
+        exclude: Any = (),
+        id_column: str | bool | None = None,
+        class_column: str | bool | None = None,
+        format: str | None = None,
+        **options: Any,
+    ):
+        self.path, choice = path, Choice(columns, exclude, id_column, class_column)
         with naming(path):
-            self.table, self.format = open_table(path, format, options)
+            self.table, self.format = open_table(path, format, Options(**options))
             for note in self.table.notes:
                 warnings.warn(note, stacklevel=4)
             self.roles = choice.roles(self.table)
@@ -164,7 +177,7 @@ class LabelFile(Source):
     def blocks(self) -> list[FileBlock]:  # type: ignore[override]
         """The table in pieces that any process can read."""
         columns, options = tuple(self.names), self.table.options
-        return [FileBlock(self.format.name, columns, options, *piece) for piece in self.table.pieces()]
+        return [FileBlock(self.format.name, columns, options, piece) for piece in self.table.pieces()]
 
     def _read(self, columns: list[str]) -> Iterator[Any]:
         """Batches of some columns; columns of arrays get names where they play several parts."""

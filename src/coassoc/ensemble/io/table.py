@@ -17,7 +17,6 @@ import numpy as np
 BLOCK_ROWS = 1 << 20  # rows of a piece, where a file leaves the choice
 FREE_BYTES = 1 << 28  # any file may unpack to this much, however small it is
 EXPANSION = 200  # a larger file may unpack to this many times its own size
-CELLS = {b"coassoc": b"cells"}  # metadata of a column of text in which 1 is a number and NA is missing
 _OURS = str(Path(__file__).parents[2])
 _CHECKED_IN_MEMORY = ("partitions", "features", "columns")  # first words of errors about tables in memory
 
@@ -90,14 +89,13 @@ class Table:
     guarded = True  # whether a child process reads files that are not trusted
     is_text = False  # whether files may be gzip-compressed and written to standard output
     in_folders = False  # whether a folder of such files is one table
-    keeps_types = True  # whether a column holds either numbers or text
     keeps_names = True  # whether columns are known by names that could also mean ids or classes
     one_array = False  # whether it holds one column, or a table without names, ids and classes
     replaces = False  # whether `append` can replace a column of the source
     # class methods, where files are written:
     # (target, content): a new file at `target`, a path, or an open binary file when `is_text`
     write: Any = None
-    # (source, target, columns, options, force): the content of the files `source` with more columns, an Arrow table
+    # (source, target, columns, options, force): the content of the files `source` with more Arrow columns, by name
     append: Any = None
 
     # an open file
@@ -113,8 +111,8 @@ class Table:
     array: np.ndarray | None = None  # the whole table where it needs no reading
     file: Any = None  # what `close` closes
 
-    def __init__(self, file: Any, path: Path, options: Options):
-        self.file, self.path = file, path
+    def __init__(self, path: Path, options: Options):
+        self.path = path
         self.options = options  # also for reading a piece alone, so what was found by looking at the whole is added
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
@@ -128,6 +126,11 @@ class Table:
     def pieces(self) -> list[Piece]:
         """The table in pieces that can be read alone and in other processes; one by default."""
         return [Piece(str(self.path), None, self.n_rows or 0)]
+
+    def row_pieces(self) -> list[Piece]:
+        """Pieces of `BLOCK_ROWS` rows; `where` is the first row and their number."""
+        sizes = {start: min(BLOCK_ROWS, self.n_rows - start) for start in range(0, self.n_rows or 0, BLOCK_ROWS)}
+        return [Piece(str(self.path), [start, rows], rows) for start, rows in sizes.items()]
 
     def close(self) -> None:
         """Let go of the file."""
@@ -158,43 +161,6 @@ class Table:
 Format = type[Table]
 
 
-@dataclass(frozen=True)
-class Content:
-    """What is written: columns of labels (None where missing), and ids and classes where known."""
-
-    columns: dict[str, Any]  # arrays, or `Dictionary` columns
-    n_rows: int
-    item_ids: np.ndarray | None = None
-    classes: np.ndarray | None = None
-    delimiter: str | None = None
-
-    def table(self) -> dict[str, Any]:
-        """All of it as columns: ids in front, classes at the end."""
-        front = {} if self.item_ids is None else {"id": self.item_ids}
-        return {**front, **self.columns, **({} if self.classes is None else {"class": self.classes})}
-
-
-def arrow_array(values: Any) -> Any:
-    """A NumPy array, or a `Dictionary` column, as an Arrow array; text as a dictionary."""
-    if hasattr(values, "indices"):
-        labels, missing = values.labels, values.indices < 0
-        if labels.dtype.kind in "iub":
-            return pa.array(labels[np.maximum(values.indices, 0)], mask=missing)
-        return pa.DictionaryArray.from_arrays(pa.array(values.indices.astype(np.int32), mask=missing), labels.tolist())
-    if values.dtype.kind in "OSUc":
-        array = pa.array(values.tolist())
-        return array.dictionary_encode() if pa.types.is_string(array.type) else array
-    kind = np.dtype(np.float64) if values.dtype.kind == "f" else values.dtype.newbyteorder("=")
-    return pa.array(np.ascontiguousarray(values, dtype=kind))
-
-
-def record_batch(columns: dict[str, Any], cells: Sequence[str] = ()) -> Any:
-    """Arrow columns as a record batch; those named in `cells` hold the cells of a text."""
-    fields = [pa.field(name, column.type, metadata=CELLS if name in cells else None)
-              for name, column in columns.items()]  # fmt: skip
-    return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
-
-
 def check_new(columns: Sequence[str], names: Sequence[str], source: Path) -> None:
     """Refuse names of new columns that the source already has."""
     for name in set(columns) & set(names):
@@ -211,12 +177,6 @@ def listing(names: Sequence[str]) -> str:
     """Some of the names, for a message."""
     shown = ", ".join(repr(name) for name in names[:12])
     return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-
-
-def row_ranges(n_rows: int) -> Iterator[tuple[int, int]]:
-    """(start, length) of pieces of `BLOCK_ROWS` rows."""
-    for start in range(0, n_rows, BLOCK_ROWS):
-        yield start, min(BLOCK_ROWS, n_rows - start)
 
 
 def open_file(path: Path) -> BinaryIO:
@@ -246,7 +206,7 @@ def naming(path: Path) -> Iterator[None]:
         system = isinstance(error, OSError) and (type(error) is not OSError or error.errno not in (None, errno.EINVAL))
         if system or type(error).__module__.partition(".")[0] in ("distributed", "dask", "concurrent", "asyncio"):
             raise
-        in_memory = type(error) in (TypeError, ValueError) and str(error).startswith(_CHECKED_IN_MEMORY)
+        in_memory = type(error) is TypeError and str(error).startswith(_CHECKED_IN_MEMORY)
         if in_memory or type(error) is ValueError:
             if path.name in str(error):
                 raise

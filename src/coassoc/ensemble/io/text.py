@@ -1,11 +1,5 @@
-"""Text: what a cell means, and CSV and TSV files.
-
-A cell is missing when it is empty or one of `MISSING`, a number when it is written as a whole number is usually
-written, and text otherwise. `cell_of` marks text that would be read as something else with an apostrophe in front, as
-spreadsheets do; `label_of` removes the mark where it was needed and nowhere else.
-
-Files are read by pyarrow, columns as dictionaries of their different texts; rows are added to without being parsed.
-"""
+"""CSV and TSV files: read by pyarrow, columns as dictionaries of their different texts; rows are added to without
+being parsed. What a cell means: `cells.py`."""
 
 from __future__ import annotations
 
@@ -17,106 +11,21 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from ..encode import Dictionary
-from .table import (
-    Content,
-    Options,
-    Package,
-    Piece,
-    Table,
-    TooLarge,
-    arrow_array,
-    check_new,
-    check_rows,
-    open_file,
-    pa,
-    record_batch,
-)
+from .cells import MISSING, Content, cell_of, is_number, label_of, name_of, pc, record_batch
+from .table import Options, Package, Piece, Table, TooLarge, check_new, check_rows, open_file, pa
 
-pc: Any = Package("pyarrow.compute")
 pacsv: Any = Package("pyarrow.csv")
-MISSING = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>"))
-MARK = "'"
-# 01, +1, 1_0, 1e3 and digits of other scripts are text; 1.0 is how many programs write 1 when a label is missing
-_WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0+)?")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)", re.IGNORECASE)
-_FORMULA = re.compile(r"[=@]|[+-](?![0-9.]*$)")
-_QUOTED = re.compile('[\ufeff"\r\n,;|\t]')  # with every mark that may separate cells
-_SPACE = " \t"
-LONGEST_CELL = 131_072  # characters; the limit of Python's csv module
 _LONGEST_HEADER = 1 << 20
 _BATCH_BYTES = 1 << 22  # text parsed at a time
 _BLOCK_BYTES = 1 << 26  # text of a piece
 _DELIMITERS = {",": "a comma", "\t": "a tab", ";": "a semicolon", "|": "a bar", " ": "a space", ":": "a colon"}
 _SNIFFED = ",\t;|"  # those that are found by looking
-_SPECIAL = "^['=@+-]|[\x00\ufeff\"\r\n,;|\t ]|^$"  # an id without these is written as it is
-
-
-def is_number(text: str) -> bool:
-    """Whether a text is a number in any usual notation."""
-    return _NUMBER.fullmatch(text) is not None
-
-
-def label_of(cell: str) -> int | float | str | None:
-    """The label in a cell: None when missing, an integer, or text; a number that is not whole, which is no label."""
-    if cell[:1] == MARK and _needs_mark(cell[1:]):
-        return cell[1:]
-    cell = cell.strip(_SPACE)
-    if cell in MISSING:
-        return None
-    whole = _WHOLE.fullmatch(cell)
-    if whole is not None and len(cell) < 40 and -(1 << 63) <= (number := int(whole[1])) < 1 << 63:
-        return number
-    return float(cell) if is_number(cell) and not float(cell).is_integer() else cell
-
-
-def name_of(cell: str) -> str:
-    """The text in a cell of the header."""
-    return cell[1:] if cell[:1] == MARK and _needs_mark(cell[1:]) else cell.strip(_SPACE)
-
-
-def id_of(cell: str) -> str:
-    """The id in a cell: its text as it is."""
-    return cell[1:] if cell[:1] == MARK and _is_formula(cell[1:]) else cell
-
-
-def cell_of(label: Any) -> str:
-    """What `label_of` reads as `label`."""
-    if label is None or label != label:
-        return ""
-    return MARK + label if isinstance(label, str) and _needs_mark(label) else str(label)
-
-
-def id_cell_of(item: Any) -> str:
-    """What `id_of` reads as `item`."""
-    text = str(item)
-    return MARK + text if _is_formula(text) else text
-
-
-def quoted(cell: str, delimiter: str, alone: bool = False) -> str:
-    """A cell as it is written; an empty cell that is `alone` in its row must not look like a blank line."""
-    if "\x00" in cell:
-        raise ValueError(f"text files cannot hold NUL characters, got {cell!r}; rename it.")
-    if delimiter in cell or _QUOTED.search(cell) or (alone and not cell.strip(_SPACE)):
-        return '"' + cell.replace('"', '""') + '"'
-    return cell
-
-
-def _needs_mark(text: str) -> bool:
-    """Whether text would not be read back as itself, or would be run by a spreadsheet."""
-    text = text[len(text) - len(text.lstrip(MARK)) :] if text[:1] == MARK else text
-    return text in MISSING or text != text.strip(_SPACE) or is_number(text) or _FORMULA.match(text) is not None
-
-
-def _is_formula(text: str) -> bool:
-    return _FORMULA.match(text.lstrip(MARK)) is not None
-
-
-# -- files -----------------------------------------------------------------------------------------------------------
+_OTHER_KINDS = re.compile(rb'\s*(<[!?a-zA-Z]|\{\s*"|\[\s*[\[{"])')  # how HTML, XML and JSON begin
+_MUST_QUOTE = '[\ufeff"\r\n,;|\t{}]'  # every mark that may separate cells, and the one that does
 
 
 class _Text:
@@ -125,7 +34,7 @@ class _Text:
     closed = False
 
     def __init__(self, table: TextTable, start: int = 0, stop: int | None = None):
-        if table.file.closed:
+        if table.file is None or table.file.closed:
             table.file = open_file(table.path)
         self.path = table.path
         table.file.seek(0)
@@ -145,21 +54,26 @@ class _Text:
         self.quotes += data.count(b'"')
         if self.allowed is not None and self.at > self.allowed:
             raise TooLarge(self.path, self.allowed)
+        if b"\x00" in data:
+            raise ValueError(
+                f"{self.path.name} is neither UTF-8 text (it holds NUL bytes) nor a file of another known kind; save "
+                "the table as UTF-8 text."
+            )
         return data
 
 
 class TextTable(Table):
     """A delimited text file."""
 
-    name, suffixes, usual, sniffed = "csv", (".csv", ".txt"), ",", True
-    guarded, is_text, keeps_types = False, True, False
+    name, suffixes, usual = "csv", (".csv", ".txt"), None
+    guarded, is_text = False, True
 
-    def __init__(self, file: BinaryIO, path: Path, options: Options):
-        super().__init__(file, path, options)
-        line, rest = self._first_line()
-        self.eol = "\r\n" if line.endswith("\r\n") else line[-1:] if line[-1:] in ("\r", "\n") else "\n"
-        self.delimiter = options.delimiter or (_delimiter(line) if self.sniffed else self.usual)
+    def __init__(self, path: Path, options: Options):
+        super().__init__(path, options)
+        line, rest = self._first_rows()
         self.first_row = line.rstrip("\r\n")
+        self.eol = line[len(self.first_row) :] or "\n"
+        self.delimiter = options.delimiter or self.usual or _delimiter(line)
         try:
             cells = next(csv.reader(io.StringIO(line, newline=""), delimiter=self.delimiter, strict=True))
         except csv.Error as error:
@@ -178,7 +92,7 @@ class TextTable(Table):
 
     # -- the first row ---------------------------------------------------------------------------------------------
 
-    def _first_line(self) -> tuple[str, list[str]]:
+    def _first_rows(self) -> tuple[str, list[str]]:
         """The first row, and some that follow; notes where they begin."""
         name = self.path.name
         data = _Text(self).read(_LONGEST_HEADER)
@@ -186,18 +100,13 @@ class TextTable(Table):
         end = len(data) if found is None else found.end()
         if end == _LONGEST_HEADER:
             raise ValueError(f"the first line of {name} is over {_LONGEST_HEADER:,} bytes long; is it a table?")
-        if b"\x00" in data:
-            raise ValueError(f"{name} is not text (it holds NUL bytes); save the table as UTF-8 text.")
-        if data.startswith((b"<!DOCTYPE", b"<html", b"<HTML", b"<?xml")):
-            raise ValueError(f"{name} is a web page or XML, not a table; download the data file itself.")
-        if re.match(rb'\s*(\{|\[\s*\{?)\s*"', data):
-            raise ValueError(f"{name} looks like JSON, not a table; save it as text with a header.")
+        if _OTHER_KINDS.match(data):
+            raise ValueError(f"{name} is a web page, XML or JSON, not a table; save the data as text with a header.")
         self.mark, self.after_first = 3 if data.startswith(b"\xef\xbb\xbf") else 0, end
         try:
             line = data[self.mark : end].decode()
-        except UnicodeDecodeError as error:
-            what = f"0x{error.object[error.start]:02x} in its first row"
-            raise ValueError(f"{name} is not UTF-8 text ({what}); save it as UTF-8.") from None
+        except UnicodeDecodeError:
+            raise ValueError(f"{name} is not UTF-8 text in its first row; save it as UTF-8.") from None
         if not line.strip(" \t\r\n"):
             blank = "starts with a blank line; remove it" if data.strip() else "holds blank lines only"
             raise ValueError(f"{name} {blank}; a label table needs a header and at least one row.")
@@ -264,12 +173,9 @@ class TextTable(Table):
                 if alone:
                     full = found[0].is_valid().to_numpy(zero_copy_only=False)
                     if full.any() and (n_blank or not full[: int(full.sum())].all()):
-                        row = n_rows + 1 + self.has_header + (0 if n_blank else int(np.argmin(full)))
-                        raise ValueError(f'row {row} of {self.path.name} is blank; write NA or "" for a missing '
-                                         "label, or remove the line.")  # fmt: skip
+                        raise ValueError(f"{self.path.name}: a line before row {n_rows + int(full.sum())} is blank; "
+                                         'write NA or "" for a missing label, or remove the line.')  # fmt: skip
                     n_blank, found = n_blank + int((~full).sum()), [found[0].drop_null()]
-                for name, column in zip(columns, found):
-                    self._check_cells(column.dictionary if hasattr(column, "dictionary") else column, name)
                 n_rows += len(found[0])
                 last = found[-1][-1].as_py() if len(found[-1]) else last
                 yield record_batch(dict(zip(columns, found)), columns)
@@ -280,15 +186,6 @@ class TextTable(Table):
             raise ValueError(f"{self.path.name} is not a well-formed table: a quote is opened and never closed.")
         if n_rows == 0 and where is None:
             raise ValueError(f"{self.path.name} has a header but no rows; a label table needs one row per item.")
-
-    def _check_cells(self, texts: Any, name: str) -> None:
-        if (pc.max(pc.utf8_length(texts)).as_py() or 0) > LONGEST_CELL:
-            what = f"a cell of more than {LONGEST_CELL:,} characters"
-        elif pc.any(pc.match_substring(texts, "\x00")).as_py():
-            what = "a NUL byte"
-        else:
-            return
-        raise ValueError(f"{self.path.name} holds {what} in column {name!r}; is it a table of labels?")
 
     def _why_not(self, reason: str, wrong: list[Any]) -> str:
         """What is wrong with a file that pyarrow refuses."""
@@ -336,52 +233,49 @@ class TextTable(Table):
                 pad = f"{re.escape(self.delimiter)}[ \t]*$"
                 yield cut, pc.replace_substring_regex(lines, pad, "") if self.padded else lines
 
+    # -- writing ---------------------------------------------------------------------------------------------------
+
     @classmethod
     def write(cls, target: Any, content: Content) -> None:
-        columns, mark = content.table(), content.delimiter or cls.usual
+        columns, mark = content.arrow(cells=True), content.delimiter or cls.usual or ","
         alone = len(columns) == 1
-        target.write((mark.join(quoted(cell_of(str(name)), mark, alone) for name in columns) + "\n").encode())
-        texts = [cells_of(column, mark, alone, column is content.item_ids) for column in columns.values()]
-        write_rows(target, texts, mark, "\n")
+        target.write((_header(columns, mark, alone) + "\n").encode())
+        _write_rows(target, [_texts(column, mark, alone) for column in columns.values()], mark, "\n")
 
     @classmethod
     def append(cls, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
-        """The rows of the source as they are, with more cells."""
+        """The rows of the source as they are, with more cells; parsed where the output's name promises another mark."""
         (path,) = source
-        table = TextTable(open_file(path), path, options)
+        table = TextTable(path, options)
         check_new(columns.column_names, table.names if table.has_header else [], path)
-        # another separator only where the name of the output promises one
-        mark = table.delimiter if cls.sniffed or options.delimiter else cls.usual
+        mark = options.delimiter or cls.usual or table.delimiter
         if mark != table.delimiter:
-            head = mark.join(quoted(cell_of(name), mark) for name in table.names) + mark
+            head = _header(table.names, mark) + mark
             batches = table.batches(table.names)
-            parts: Any = ([_quoted(column, mark) for column in batch.columns] for batch in batches)
+            parts: Any = ([_texts(column, mark) for column in batch.columns] for batch in batches)
         else:
             head = ("\ufeff" if table.mark else "") + table.first_row + ("" if table.padded else mark)
             parts = ([lines] for _, lines in table._rows())
         if table.has_header:
-            names = mark.join(quoted(cell_of(name), mark) for name in columns.column_names)
-            target.write((head + names + table.eol).encode())
-        new, n_rows = [cells_of(column, mark) for column in columns.columns], 0
+            target.write((head + _header(columns.column_names, mark) + table.eol).encode())
+        new, n_rows = [_texts(column, mark) for column in columns.columns], 0
         for old in parts:
             cells = [column.slice(n_rows, len(old[0])) for column in new]
             n_rows += len(old[0])
             if n_rows <= len(columns):
-                write_rows(target, [*old, *cells], mark, table.eol)
+                _write_rows(target, [*old, *cells], mark, table.eol)
         check_rows(n_rows, len(columns), path)
 
 
 class TsvTable(TextTable):
     """A text file whose name promises tabs."""
 
-    name, suffixes, usual, sniffed = "tsv", (".tsv", ".tab"), "\t", False
+    name, suffixes, usual = "tsv", (".tsv", ".tab"), "\t"
 
 
 def _delimiter(line: str) -> str:
     """The mark that splits the first line most; a comma when none does."""
-    line = re.sub('"[^"]*"', "", line)
-    best = max(_SNIFFED, key=line.count)
-    return best if best in line else _SNIFFED[0]
+    return max(_SNIFFED, key=re.sub('"[^"]*"', "", line).count)
 
 
 def _hint(line: str, rest: list[str], used: str) -> str:
@@ -394,33 +288,34 @@ def _hint(line: str, rest: list[str], used: str) -> str:
     return ""
 
 
-# -- writing -------------------------------------------------------------------------------------------------------
+def _header(names: Any, mark: str, alone: bool = False) -> str:
+    """Names as the first row."""
+    return mark.join(_quoted(pa.array([cell_of(str(name)) for name in names]), mark, alone).to_pylist())
 
 
-def cells_of(column: Any, mark: str, alone: bool = False, ids: bool = False) -> Any:
-    """A column (array, `Dictionary` or Arrow array) as the cells that are written; each label is written once."""
-    if isinstance(column, np.ndarray):
-        column = pa.array([str(one) for one in column.tolist()], pa.string()) if ids else arrow_array(column)
-    if ids and not alone and mark in _SNIFFED and not pc.any(pc.match_substring_regex(column, _SPECIAL)).as_py():
-        return column  # every id is another text: a million cells would be looked at one by one
-    if isinstance(column, Dictionary):
-        labels = column.labels.tolist()
-        indices = pa.array(np.where(column.indices < 0, len(labels), column.indices))
-    else:
-        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        column = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
-        labels = column.dictionary.to_pylist()
-        indices = column.indices.fill_null(len(labels))
-    texts = [quoted((id_cell_of if ids else cell_of)(label), mark, alone) for label in labels]
-    return pa.array([*texts, quoted("", mark, alone)], pa.string()).take(indices)
+def _texts(column: Any, mark: str, alone: bool = False) -> Any:
+    """An Arrow column of cells as it is written; each label of a dictionary is written once."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if column.type == pa.string():
+        return _quoted(column, mark, alone)
+    column = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+    labels = pa.array([str(label) for label in column.dictionary.to_pylist()], pa.string())
+    return _quoted(labels, mark, alone).take(column.indices).fill_null('""' if alone else "")
 
 
-def _quoted(column: Any, mark: str) -> Any:
-    """Cells as they were read, for another separator."""
-    return pa.array([quoted(cell, mark) for cell in column.dictionary.to_pylist()], pa.string()).take(column.indices)
+def _quoted(cells: Any, mark: str, alone: bool = False) -> Any:
+    """Texts in quotes where they must be; an empty cell that is `alone` in its row must not look like a blank line."""
+    if pc.any(pc.match_substring(cells, "\x00")).as_py():
+        raise ValueError("text files cannot hold NUL characters; rename the labels, names or ids that do.")
+    pattern = _MUST_QUOTE.format(re.escape(mark)) + ("|^[ \t]*$" if alone else "")
+    special = pc.match_substring_regex(cells, pattern)
+    if not pc.any(special).as_py():
+        return cells
+    doubled = pc.replace_substring(cells, '"', '""')
+    return pc.if_else(special, pc.binary_join_element_wise('"', doubled, '"', ""), cells)
 
 
-def write_rows(target: Any, columns: Sequence[Any], mark: str, eol: str) -> None:
+def _write_rows(target: Any, columns: Sequence[Any], mark: str, eol: str) -> None:
     """Rows of cells: Arrow keeps joined texts one after the other, which is the text to write."""
     for start in range(0, len(columns[0]), 1 << 20):
         joined = pc.binary_join_element_wise(*(column.slice(start, 1 << 20) for column in columns), mark)

@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 
 from ...engines.dask import on_blocks
-from ..encode import Dictionary, as_objects
+from ..encode import Dictionary, encode_column, label_array
 from ..ensemble import Ensemble
-from .coding import FileBlock, batches_in, ids_in, is_dask
-from .formats import endings, format_called, formats, source_files, suffix_format
+from .cells import Content, arrow_array, ids_in
+from .coding import FileBlock, batches_in, is_dask
+from .formats import endings, find_format, format_called, formats, several, suffix_format
 from .guard import append_guarded
 from .output import new_folder, replacing
 from .roles import class_names, is_class_name, is_id_name
-from .table import Content, Format, Options, Package, arrow_array, listing, naming, pa
-from .text import LONGEST_CELL, TextTable
+from .table import Format, Options, Package, listing, naming, pa
+from .text import TextTable
 
 pq: Any = Package("pyarrow.parquet")
 
@@ -71,8 +72,9 @@ def write_ensemble(
     elif len(set(names)) < len(names):
         raise ValueError(f"names must differ, got {listing(names)}; rename the partitions.")
     _check_ids(ensemble.item_ids)
-    columns = {name: _column(ensemble, j, found) for j, name in enumerate(names)}
-    content = Content(columns, ensemble.n_samples, ensemble.item_ids, ensemble.classes, delimiter)
+    columns = {name: _partition(ensemble, j) for j, name in enumerate(names)}
+    classes = None if ensemble.classes is None else _column(ensemble.classes)
+    content = Content(columns, ensemble.n_samples, ensemble.item_ids, classes, delimiter)
     _write(path, found, force, lambda target: found.write(target, content))
 
 
@@ -129,20 +131,19 @@ def write_labels(
     c,1
     <BLANKLINE>
     """
-    columns = {key: np.asarray(one) for key, one in (labels if isinstance(labels, dict) else {name: labels}).items()}
-    shapes = {one.shape for one in columns.values()}
+    given = {key: np.asarray(one) for key, one in (labels if isinstance(labels, dict) else {name: labels}).items()}
+    shapes = {one.shape for one in given.values()}
     if len(shapes) != 1 or len(next(iter(shapes))) != 1:
         raise ValueError(f"labels must be one-dimensional and of one length, got shapes {sorted(shapes)}.")
     (n_rows,) = shapes.pop()
     found = table_format(path, format)
-    if found.one_array and len(columns) > 1:
+    if found.one_array and len(given) > 1:
         raise ValueError(f"labels: {found.name} files hold one column; end the name in one of {endings(several())}.")
+    columns = {key: _column(one) for key, one in given.items()}
     if joins_source(path, source, format):
-        files, origin = source_files(Path(source))
-        if origin.is_text and delimiter is None and not origin.sniffed:  # type: ignore[attr-defined]
-            delimiter = origin.usual  # type: ignore[attr-defined]
+        files, origin = find_format(Path(source))
         options = Options(delimiter, header, None, trusted)
-        new = pa.table({key: arrow_array(column) for key, column in columns.items()})
+        new = pa.table(Content(columns, n_rows).arrow(cells=found.is_text))
         append = partial(append_guarded, found) if origin.guarded and not trusted else found.append
         with naming(Path(source)):
             _write(path, found, force, lambda target: append(files, target, new, options, force))
@@ -171,16 +172,11 @@ def table_format(path: Any, format: str | None = None) -> Format:
     return found
 
 
-def several() -> list[Format]:
-    """Formats that are written with several columns."""
-    return [known for known in formats() if known.write and not known.one_array]
-
-
 def joins_source(path: Any, source: Any, format: str | None = None) -> bool:
     """Whether labels written to `path` become a column beside everything that `source` holds."""
     if source is None:
         return False
-    found, (_, origin) = table_format(path, format), source_files(Path(source))
+    found, (_, origin) = table_format(path, format), find_format(Path(source))
     return found.append is not None and (found is origin or (found.is_text and origin.is_text))
 
 
@@ -205,9 +201,8 @@ def _write(path: Any, found: Format, force: bool, write: Callable[[Any], None]) 
 def _check_ids(ids: Any) -> None:
     """Refuse ids that no reader would take back."""
     for i, item in enumerate(ids.tolist() if ids is not None and ids.dtype.kind in "OUS" else ()):
-        if item is None or item == "" or len(str(item)) > LONGEST_CELL:
-            rule = f"must not be longer than {LONGEST_CELL:,} characters" if item else "must not be empty"
-            raise ValueError(f"ids {rule}, but that of item {i} is; give every item a short name.")
+        if item is None or item == "":
+            raise ValueError(f"ids must not be empty, but that of item {i} is; give every item a short name.")
 
 
 def _check_names(names: list[str], ensemble: Ensemble) -> list[str]:
@@ -229,27 +224,20 @@ def _check_names(names: list[str], ensemble: Ensemble) -> list[str]:
     return names
 
 
-def _column(ensemble: Ensemble, j: int, found: Format) -> Dictionary:
-    """A partition as labels; numbers among text become text where a column has one type."""
-    labels = ensemble.categories[j]
-    if len(labels) != ensemble.n_clusters[j] or any(label is None or label != label for label in labels.tolist()):
-        # clusters of missing labels have no label of their own
-        known = {str(label) for label in labels.tolist()}
-        fresh = (i for i in range(2 * int(ensemble.n_clusters[j]) + len(known)) if str(i) not in known)
-        labels = as_objects([next(fresh) if one is None or one != one else one for one in labels.tolist()])
-    kinds = {isinstance(label, str) for label in labels.tolist()}
-    if len(kinds) == 2 and found.keeps_types:
-        texts = [str(label) for label in labels.tolist()]
-        if len(set(texts)) < len(texts):
-            able = ", ".join(known.name for known in formats() if not known.keeps_types)
-            raise ValueError(
-                f"partition {ensemble.names[j]!r} has a number and a text that look the same; rename one, or write "
-                f"{able} instead of {found.name}."
-            )
-        labels = as_objects(texts)
+def _partition(ensemble: Ensemble, j: int) -> Dictionary:
+    """A partition as labels; clusters of missing labels, which have no label of their own, get a number."""
+    labels = ensemble.categories[j].tolist()
+    known = {str(label) for label in labels}
+    fresh = (i for i in range(2 * len(labels)) if str(i) not in known)
+    labels = [next(fresh) if label is None or label != label else label for label in labels]
     codes = ensemble.codes[:, j].astype(np.int32)
     codes[ensemble.partition(j) < 0] = -1
-    return Dictionary(codes, labels)
+    return Dictionary(codes, label_array(labels))
+
+
+def _column(values: np.ndarray) -> Any:
+    """A column of numbers as it is, any other with each different label once."""
+    return values if values.dtype.kind in "iufb" else encode_column(values, None, "", "nan").dictionary()
 
 
 # -- by the workers of a cluster -----------------------------------------------------------------------------------
