@@ -54,7 +54,9 @@ class Dictionary:
         for part in parts:
             places = [known.setdefault(label, len(known)) for label in part.labels.tolist()]
             pieces.append(np.array([*places, -1], dtype=np.int32)[part.indices])
-        return cls(np.concatenate(pieces), label_array(list(known)))
+        integers = all(isinstance(label, int) and -(1 << 63) <= label < 1 << 63 for label in known)
+        labels = np.array(list(known), dtype=np.int64) if integers else as_objects(list(known))
+        return cls(np.concatenate(pieces), labels)
 
     def decode(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Labels of all rows, and where they are null."""
@@ -77,13 +79,6 @@ def as_objects(values: Sequence[Any]) -> np.ndarray:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
-
-
-def label_array(labels: Sequence[Any]) -> np.ndarray:
-    """Integers of 64 bits as an integer array, other labels as objects."""
-    if all(isinstance(label, int) and -(1 << 63) <= label < 1 << 63 for label in labels):
-        return np.array(labels, dtype=np.int64)
-    return as_objects(labels)
 
 
 def check_missing_rule(missing: str) -> None:
@@ -164,13 +159,13 @@ def _place_missing(seen: Column, nulls: np.ndarray, missing: str) -> Column:
 def _labels_and_nulls(values: np.ndarray, nulls: np.ndarray | None, name: str, first_row: int):
     """Labels as an integer, string or (numbers among strings) object array, and where they are null, if anywhere."""
     kind = values.dtype.kind
-    if kind in "iuUS":
+    if kind in "iuU":
         return values, nulls
     if kind == "b":
         return values.view(np.uint8), nulls
     if kind == "f":
         return _from_floats(values, nulls, name, first_row)
-    if kind in "OT":  # T: variable-width strings of NumPy 2
+    if kind in "OST":  # bytes, by the text that Python shows; T: variable-width strings of NumPy 2
         return _from_objects(values.astype(object), nulls, name, first_row)
     if kind in "mM":
         return values.view(np.int64).view(np.uint64), _either(nulls, np.isnat(values))
@@ -181,33 +176,13 @@ def _labels_and_nulls(values: np.ndarray, nulls: np.ndarray | None, name: str, f
 
 
 def _from_floats(values: np.ndarray, nulls: np.ndarray | None, name: str, first_row: int):
-    nan = np.isnan(values)
-    if nulls is not None:
-        nan |= nulls
-    whole = np.where(nan, 0.0, values).astype(np.float64, copy=False)
+    nulls = _either(nulls, np.isnan(values))
+    whole = (values if nulls is None else np.where(nulls, 0.0, values)).astype(np.float64, copy=False)
     for wrong in (np.isinf(whole), whole != np.floor(whole), np.abs(whole) >= 2.0**63):
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             _whole_number(values[row], first_row + row, name)
-    return whole.astype(np.int64), (nan if nan.any() else None)
-
-
-def _refuse_float(value: Any, row: int, name: str) -> None:
-    if np.isinf(value):
-        raise ValueError(
-            f"partitions must not contain infinity: column {name}, row {row} is {value}; use NaN for a missing label."
-        )
-    raise ValueError(
-        f"partitions must hold labels, not measurements: column {name}, row {row} is {value}; labels are whole numbers "
-        "or strings. Leave the column out (of a file: exclude=, --exclude), or cluster features by make_ensemble(X)."
-    )
-
-
-def _refuse_size(value: Any, row: int, name: str) -> None:
-    shown = value if abs(value) < 10**40 else "a number of more than 40 digits"
-    raise ValueError(
-        f"partitions: column {name}, row {row} is {shown}, beyond 64-bit integers; use strings for such labels."
-    )
+    return whole.astype(np.int64), nulls
 
 
 def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str, first_row: int):
@@ -224,7 +199,7 @@ def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str, first
     if "string" not in kinds:
         highest, lowest = max(labels, default=0), min(labels, default=0)
         if highest >= 2**63 and lowest < 0:
-            _refuse_size(highest, first_row + int(where[labels.index(highest)]), name)
+            raise _too_large(highest, first_row + int(where[labels.index(highest)]), name)
         numbers = np.zeros(len(values), dtype=np.int64 if highest < 2**63 else np.uint64)
         numbers[where] = labels
         return numbers, null
@@ -236,13 +211,29 @@ def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str, first
 
 
 def _whole_number(value: Any, row: int, name: str) -> int:
+    """A number as an integer, or why it is no label."""
     is_float = isinstance(value, (float, np.floating))
+    if is_float and np.isinf(value):
+        raise ValueError(
+            f"partitions must not contain infinity: column {name}, row {row} is {value}; use NaN for a missing label."
+        )
     if is_float and not float(value).is_integer():
-        _refuse_float(value, row, name)
+        raise ValueError(
+            f"partitions must hold labels, not measurements: column {name}, row {row} is {value}; labels are whole "
+            "numbers or strings. Leave the column out (of a file: exclude=, --exclude), or cluster features by "
+            "make_ensemble(X)."
+        )
     whole = int(value)
     if not -(2**63) <= whole < 2 ** (63 if is_float else 64):
-        _refuse_size(whole, row, name)
+        raise _too_large(whole, row, name)
     return whole
+
+
+def _too_large(value: int, row: int, name: str) -> ValueError:
+    shown = value if abs(value) < 10**40 else "a number of more than 40 digits"
+    return ValueError(
+        f"partitions: column {name}, row {row} is {shown}, beyond 64-bit integers; use strings for such labels."
+    )
 
 
 def _negative(values: np.ndarray) -> np.ndarray:
@@ -278,9 +269,7 @@ def _either(first: np.ndarray | None, second: np.ndarray) -> np.ndarray | None:
 
 def _recode(values: np.ndarray) -> Column:
     """Codes of fully observed labels, in the sorted order of the labels (numbers before strings)."""
-    if not len(values):
-        return Column(np.empty(0, np.intp), values)
-    if values.dtype.kind in "iu":
+    if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         # a counting pass beats sorting while the range of labels is of the order of n
         if high < 2**63 and high - low < max(4 * len(values), 1 << 16):
@@ -293,7 +282,4 @@ def _recode(values: np.ndarray) -> Column:
         categories, codes = sorted_labels(values.tolist())
         return Column(codes, categories)
     categories, codes = np.unique(values, return_inverse=True)
-    if values.dtype.kind == "S":  # the text by which bytes among objects go too; it may sort otherwise than the bytes
-        categories, rank = np.unique([str(label) for label in categories.tolist()], return_inverse=True)
-        codes = rank[codes]
     return Column(codes, categories)

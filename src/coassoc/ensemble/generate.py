@@ -78,10 +78,9 @@ def make_ensemble(
 ) -> Ensemble:
     r"""Cluster the rows of `X` many times, each time a little differently.
 
-    Clustering :math:`j` draws its number of clusters :math:`k_j` uniformly from
-    :math:`[k_0, \lfloor\min(\sqrt n, 100)\rfloor]`, then, when asked, a subset of the features and of the rows,
-    and runs the clusterer on what it drew. All draws of clustering :math:`j` come from
-    ``SeedSequence(random_state, spawn_key=(j,))`` and numeric libraries run on one thread per clustering, so the
+    Clustering :math:`j` draws its number of clusters uniformly from the range of `n_clusters`, then, when asked, a
+    subset of the features and of the rows, and runs the clusterer on what it drew [1]_. Its draws come from
+    ``SeedSequence(random_state, spawn_key=(j,))``, and numeric libraries use one thread for each clustering, so the
     ensemble is the same for any `n_jobs`.
 
     Parameters
@@ -96,18 +95,15 @@ def make_ensemble(
     n_classes : int, optional
         Lower end of the default range when the number of classes is known.
     clusterer : scikit-learn clusterer or list of them, optional
-        What makes a clustering; a list is taken in turn, one after the other. ``n_clusters`` (or
-        ``n_components``) and ``random_state`` are set where the clusterer has them. Noise (label −1) becomes a
-        missing label. None is ``KMeans(n_init=n_init)``.
-    feature_fraction : float in (0, 1], default=1.0
-        Share of the features each clustering sees, drawn without replacement, rounded up.
-    sample_fraction : float in (0, 1], default=1.0
-        Share of the rows each clustering is fitted on, drawn without replacement, rounded up.
+        What makes a clustering; those of a list take turns. ``n_clusters`` (or ``n_components``) and ``random_state``
+        are set where it has them. Noise (label −1) becomes a missing label. None is ``KMeans(n_init=n_init)``.
+    feature_fraction, sample_fraction : float in (0, 1], default=1.0
+        Share of the features and of the rows that each clustering is fitted on, drawn without replacement, rounded up.
     unsampled : {"missing", "predict"}, default="missing"
         What becomes of the other rows: no label in that clustering, or the label ``predict`` gives them.
     fit_sample : int, optional
-        For large n: fit each clustering on this many random rows and label the rest by ``predict``, a chunk of
-        rows at a time. Not together with `sample_fraction`.
+        For large n: fit each clustering on this many random rows and label the rest by ``predict``, a chunk of rows
+        at a time. Not together with `sample_fraction`.
     n_init : int, default=10
         Restarts of the default k-means; the one with the least inertia is kept.
     n_jobs : int, optional
@@ -116,16 +112,6 @@ def make_ensemble(
         Seed. None draws a fresh one.
     progress : callable, optional
         Called as ``progress(done, n_partitions)`` after each clustering.
-
-    Returns
-    -------
-    Ensemble
-        One column per clustering.
-
-    Notes
-    -----
-    Time is that of `n_partitions` runs of the clusterer; memory is one byte per label in the common case, plus
-    what one clusterer needs per job. k-means costs O(n_samples * n_features * n_clusters) per pass.
 
     References
     ----------
@@ -147,7 +133,7 @@ def make_ensemble(
     seeds = partition_seeds(random_state, n_partitions)
 
     def columns() -> Iterator[tuple[np.ndarray, None]]:
-        for done, labels in enumerate(run_partitions(_partition, X, recipe, seeds, n_jobs), 1):
+        for done, labels in enumerate(run_partitions(_labels_of_partition, X, recipe, seeds, n_jobs), 1):
             yield labels, None
             if progress is not None:
                 progress(done, n_partitions)
@@ -173,7 +159,7 @@ def make_ensemble_large(
     """Many clusterings of items whose features are in a file: fitted on samples, the rest labelled block by block.
 
     The labels are those of ``make_ensemble(X, fit_sample=fit_sample, ...)`` with the same seed, without ever holding
-    more than the samples and one block. Two passes over the features: one picks the sampled rows, one labels.
+    more than the samples and one block. One pass over the features picks the sampled rows, another labels.
 
     Parameters
     ----------
@@ -196,10 +182,6 @@ def make_ensemble_large(
     -------
     StoredEnsemble
         The written label table, opened.
-
-    Notes
-    -----
-    Memory: at most ``n_partitions * fit_sample`` rows of features, one block, and its labels.
 
     Examples
     --------
@@ -284,10 +266,9 @@ def run_partitions(function: Callable, X: Any, recipe: Recipe, seeds: Sequence, 
     return parallel(delayed(function)(X, recipe, j, seed) for j, seed in enumerate(seeds))
 
 
-def _partition(X: Any, recipe: Recipe, j: int, seed: np.random.SeedSequence) -> np.ndarray:
-    """Labels of partition `j`, in a small type: they come from another process."""
-    labels = np.maximum(fit_partition(X, recipe, j, seed)[0], -1)
-    return labels.astype(np.min_scalar_type(-1 - int(labels.max())))
+def _labels_of_partition(X: Any, recipe: Recipe, j: int, seed: np.random.SeedSequence) -> np.ndarray:
+    """Labels of partition `j` alone: models may be large, and come from another process."""
+    return fit_partition(X, recipe, j, seed)[0]
 
 
 def fit_partition(
@@ -365,18 +346,9 @@ def _check_features(X: Any) -> Any:
     from sklearn.utils import check_array
 
     check_columns(X)
-    X = check_array(
-        X,
-        accept_sparse="csr",
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-        ensure_min_samples=2,
-        input_name="X",
-    )
-    values = X.data.reshape(-1, 1) if issparse(X) else X
-    step = max(1, _CHUNK_BYTES // max(1, values.itemsize * values.shape[1]))
-    for start in range(0, len(values), step):
-        check_finite(values[start : start + step], None if issparse(X) else start, "X")
+    dtypes = [np.float64, np.float32]
+    X = check_array(X, accept_sparse="csr", dtype=dtypes, ensure_all_finite=False, ensure_min_samples=2, input_name="X")
+    check_finite(X.data[:, None] if issparse(X) else X, None if issparse(X) else 0, "X")
     return X
 
 

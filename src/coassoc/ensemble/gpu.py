@@ -19,15 +19,15 @@ _MOST = 1 << 22  # labels on a GPU must be below: a lookup table has one entry f
 class DeviceEnsemble(Ensemble):
     """An ensemble whose codes are on a GPU: what `Ensemble(table)` gives for a table of integers on a GPU.
 
-    Negative labels are missing. An unsigned C-ordered table in the smallest type that holds its labels is used as it
-    is. Labels of a partition may have gaps: a number that does not occur is an empty cluster.
+    An unsigned C-ordered table in the smallest type that holds its labels is used as it is. Labels of a partition may
+    have gaps: a number that does not occur is an empty cluster.
 
     Parameters
     ----------
     table : CuPy array, or any object with ``__cuda_array_interface__`` or DLPack, of shape (n_samples, n_partitions)
-        Integer labels.
+        Integer labels; negative ones are missing.
     missing : {"negative"}, default="negative"
-        What a missing label is; for the other rules copy the table to the host.
+        For other rules copy the table to the host.
     device : object, default=None
         The CUDA device; that of `table` when None.
     """

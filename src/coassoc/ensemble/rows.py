@@ -57,9 +57,7 @@ def tally_integers(table: Any, negative_is_missing: bool) -> list[Tally] | None:
     return tallies
 
 
-def code_integers(
-    table: Any, labels: Sequence[np.ndarray], negative_is_missing: bool, dtype: Any, out: np.ndarray | None = None
-) -> np.ndarray | None:
+def code_integers(table: Any, labels: Sequence[np.ndarray], negative_is_missing: bool, dtype: Any) -> np.ndarray | None:
     """Codes (n, p): the place of each label among the sorted `labels` of its column, their number when missing.
 
     Every label must be among them. None for tables that need `encode_column`.
@@ -69,17 +67,14 @@ def code_integers(
         return None
     low, high = ranges
     if are_codes(table, labels, dtype):
-        if out is None:
-            return np.asanyarray(table, order="C")
-        out[:] = table
-        return out
+        return np.asanyarray(table, order="C")
     lookups = []
     for a, b, known in zip(low.tolist(), high.tolist(), labels):
         lookup = np.searchsorted(known, np.arange(a, b + 1))
         if negative_is_missing and a < 0:
             lookup[: min(-a, len(lookup))] = len(known)
         lookups.append(lookup.astype(dtype))
-    codes = np.empty(table.shape, dtype=dtype) if out is None else out
+    codes = np.empty(table.shape, dtype=dtype)
     buffer = None
     for start, columns in transposed_blocks(table, low):
         buffer = np.empty(columns.shape, dtype=dtype) if buffer is None else buffer
@@ -118,12 +113,9 @@ def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     if compiled is not None:
         return compiled
     whole = codes.view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
-    _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
+    _, first, inverse, counts = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(first)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    inverse = rank[inverse.ravel()]
-    return first[order], np.bincount(inverse), inverse
+    return first[order], counts[order], np.argsort(order)[inverse.ravel()]
 
 
 def row_chunks(codes: np.ndarray) -> Iterator[tuple[int, int]]:
