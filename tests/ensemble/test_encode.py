@@ -6,6 +6,7 @@ import datetime
 import decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,8 +30,6 @@ def obj(*values):
 
 
 SAME = [0, 2, 1, 0]  # of labels 3 < 5 < 9
-
-
 TYPES = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "g", "O", ">i4", ">u8", ">f8"]
 
 
@@ -48,9 +47,8 @@ def test_strings_and_bytes_are_labels(values, as_object):
     assert len(categories) == 3
 
 
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="StringDType came with NumPy 2")
 def test_variable_width_strings_are_labels():
-    if not hasattr(np.dtypes, "StringDType"):
-        pytest.skip("StringDType came with NumPy 2")
     assert codes_of(np.array(["a", "c", "b", "a"], dtype=np.dtypes.StringDType())) == (SAME, ["a", "b", "c"])
 
 
@@ -83,22 +81,19 @@ def test_dates_are_labels_and_nat_is_missing():
     assert len(set(codes_of(near)[0])) == 2
 
 
-@pytest.mark.parametrize("null", [None, float("nan"), np.float32("nan"), np.datetime64("NaT", "s")])
+NULLS = [None, float("nan"), np.float32("nan"), np.datetime64("NaT", "s"), pd.NA, pd.NaT]
+
+
+@pytest.mark.parametrize("null", NULLS)
 def test_nulls_among_objects_are_missing(null):
     assert codes_of(obj(3, null, 5, 3))[0] == [0, -1, 1, 0]
     assert codes_of(obj("b", null, "c", "b"))[0] == [0, -1, 1, 0]
     assert codes_of(obj("b", null, 7, "b"))[0].count(-1) == 1
 
 
-def test_pandas_nulls_are_missing():
-    pd = pytest.importorskip("pandas")
-    assert codes_of(obj("b", pd.NA, pd.NaT, "c"))[0] == [0, -1, -1, 1]
-
-
-def test_nulls_named_by_the_container_are_missing():
-    assert codes_of(np.array([3, 9, 5, 3]), nulls=np.array([False, True, False, False]))[0] == [0, -1, 1, 0]
-    assert codes_of(np.array([3.0, 9.5, 5.0, 3.0]), nulls=np.array([False, True, False, False]))[0] == [0, -1, 1, 0]
-    assert codes_of(obj("a", "c", "b"), nulls=np.array([False, True, False]))[0] == [0, -1, 1]
+@pytest.mark.parametrize("values", [np.array([3, 9, 5, 3]), np.array([3.0, 9.5, 5.0, 3.0]), obj("a", "c", "b", "a")])
+def test_nulls_named_by_the_container_are_missing(values):
+    assert codes_of(values, nulls=np.array([False, True, False, False]))[0] == [0, -1, 1, 0]
 
 
 @pytest.mark.parametrize("values", [np.array([-1, 4, -7, 2]), np.array([-1.0, 4, -7, 2]), obj(-1, 4, -7.0, 2)])
@@ -155,10 +150,9 @@ def test_nothing_missing_makes_every_rule_the_same(rule):
     assert (column.n_clusters, column.has_missing) == (2, False)
 
 
-@pytest.mark.parametrize("rule", ["cluster", "singletons"])
-def test_a_column_without_labels_is_one_cluster_or_many_when_asked(rule):
-    column = encode_column(np.array([-1, -1]), None, "0", rule)
-    assert column.n_clusters == (1 if rule == "cluster" else 2)
+def test_a_column_without_labels_is_one_cluster_or_many_when_asked():
+    assert codes_of(np.array([-1, -1]), "cluster")[0] == [0, 0]
+    assert codes_of(np.array([-1, -1]), "singletons")[0] == [0, 1]
 
 
 def test_smallest_unsigned_has_room_for_every_code():

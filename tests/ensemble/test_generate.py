@@ -9,6 +9,7 @@ from sklearn.mixture import GaussianMixture
 
 import coassoc as ca
 from coassoc.cli import main
+from coassoc.ensemble import generate as _generate
 from coassoc.ensemble.generate import partition_seeds
 from coassoc.ensemble.io import table as _table
 
@@ -40,9 +41,7 @@ def test_same_ensemble_for_any_number_of_jobs(X):
 
 
 def test_seed_decides_and_first_partitions_do_not_depend_on_how_many_follow(X):
-    a = ca.make_ensemble(X, 3, n_init=1, random_state=1)
-    b = ca.make_ensemble(X, 5, n_init=1, random_state=1)
-    c = ca.make_ensemble(X, 5, n_init=1, random_state=2)
+    a, b, c = (ca.make_ensemble(X, p, n_init=1, random_state=seed) for p, seed in ((3, 1), (5, 1), (5, 2)))
     assert (a.codes == b.codes[:, :3]).all()
     assert b.codes.shape == c.codes.shape and (b.codes != c.codes).any()
 
@@ -56,17 +55,15 @@ def test_default_range_runs_from_two_or_the_classes_to_the_root_of_n(X):
 
 
 def test_unsampled_rows_are_missing_or_predicted(X):
-    missing = ca.make_ensemble(X, 5, 3, sample_fraction=0.5, n_init=1, random_state=0)
-    assert (missing.observed().sum(axis=0) == 60).all()
-    filled = ca.make_ensemble(X, 5, 3, sample_fraction=0.5, unsampled="predict", n_init=1, random_state=0)
-    assert not filled.has_missing
+    settings = {"sample_fraction": 0.5, "n_init": 1, "random_state": 0}
+    missing = ca.make_ensemble(X, 5, 3, **settings)
+    filled = ca.make_ensemble(X, 5, 3, unsampled="predict", **settings)
     seen = missing.observed()
+    assert (seen.sum(axis=0) == 60).all() and not filled.has_missing
     assert (missing.codes[seen] == filled.codes[seen]).all()
 
 
 def test_fit_sample_labels_every_row_by_its_nearest_centre(X, monkeypatch):
-    from coassoc.ensemble import generate as _generate
-
     whole = ca.make_ensemble(X, 3, 4, fit_sample=50, n_init=1, random_state=0)
     monkeypatch.setattr(_generate, "_CHUNK_BYTES", 7 * 40)  # seven rows at a time
     chunked = ca.make_ensemble(X, 3, 4, fit_sample=50, n_init=1, random_state=0)
@@ -87,17 +84,13 @@ def test_clusterers_take_turns_and_noise_is_missing(X):
     assert (noise < 0).any()
     for j in (2, 5):
         assert ((ens.partition(j) < 0) == (noise < 0)).all()
-    assert not (ens.partition(0) < 0).any()
-    agglomerative = AgglomerativeClustering(int(ens.n_clusters[0])).fit_predict(X)
-    assert (ens.partition(0) == agglomerative).all()
+    assert (ens.partition(0) == AgglomerativeClustering(int(ens.n_clusters[0])).fit_predict(X)).all()
 
 
 def test_sparse_features_give_the_partitions_of_dense_ones():
     X = np.random.default_rng(0).poisson(0.3, size=(80, 12)).astype(float)
-    dense = ca.make_ensemble(X, 4, (2, 5), n_init=2, random_state=0)
-    sparse = ca.make_ensemble(csr_matrix(X), 4, (2, 5), n_init=2, random_state=0)
-    for j in range(4):
-        assert ca.nmi(dense.partition(j), sparse.partition(j)) > 0.99
+    dense, sparse = (ca.make_ensemble(x, 4, (2, 5), n_init=2, random_state=0) for x in (X, csr_matrix(X)))
+    assert all(ca.nmi(dense.partition(j), sparse.partition(j)) > 0.99 for j in range(4))
 
 
 def test_mini_batch_and_float32(X):
@@ -113,8 +106,7 @@ def test_duplicate_rows_give_fewer_clusters_without_a_warning():
 def test_seeds_accept_sequences_and_generators():
     root = np.random.SeedSequence(4, spawn_key=(9, 1))
     assert partition_seeds(root, 2)[1].spawn_key == (9, 1, 1)
-    a = partition_seeds(np.random.default_rng(0), 1)[0].generate_state(2)
-    b = partition_seeds(np.random.default_rng(0), 1)[0].generate_state(2)
+    a, b = (partition_seeds(np.random.default_rng(0), 1)[0].generate_state(2) for _ in range(2))
     assert (a == b).all()
 
 
@@ -182,12 +174,10 @@ SETTINGS = {"n_partitions": 5, "n_clusters": (2, 9), "fit_sample": 150, "n_init"
 @pytest.mark.parametrize("name", ["X.npy", "X.parquet"])
 @pytest.mark.parametrize("extra", [{}, {"feature_fraction": 0.5}, {"fit_sample": 10_000}])
 def test_labels_are_those_of_make_ensemble(features, name, extra):
-    X, folder = features
-    expected = ca.make_ensemble(X, **{**SETTINGS, **extra})
-    seen = []
-    found = ca.make_ensemble_large(
-        folder / name, folder / "out.parquet", **{**SETTINGS, **extra}, progress=lambda done, n: seen.append((done, n))
-    )
+    (X, folder), seen, settings = features, [], {**SETTINGS, **extra}
+    expected = ca.make_ensemble(X, **settings)
+    settings["progress"] = lambda done, n: seen.append((done, n))
+    found = ca.make_ensemble_large(folder / name, folder / "out.parquet", **settings)
     assert (found.codes == expected.codes).all()
     assert (found.n_clusters == expected.n_clusters).all()
     assert seen[-1][0] == seen[-1][1] == len(seen) > 1

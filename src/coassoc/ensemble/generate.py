@@ -347,8 +347,10 @@ def _check_features(X: Any) -> Any:
 
     check_columns(X)
     dtypes = [np.float64, np.float32]
-    X = check_array(X, accept_sparse="csr", dtype=dtypes, ensure_all_finite=False, ensure_min_samples=2, input_name="X")
-    check_finite(X.data[:, None] if issparse(X) else X, None if issparse(X) else 0, "X")
+    options = {"accept_sparse": "csr", "dtype": dtypes, "ensure_min_samples": 2, "input_name": "X"}
+    X = check_array(X, ensure_all_finite=issparse(X), **options)
+    if not issparse(X):
+        check_finite(X, 0, "X")
     return X
 
 
@@ -366,15 +368,14 @@ def check_columns(X: Any) -> None:
         )
 
 
-def check_finite(X: np.ndarray, start: int | None, name: str) -> None:
-    """Refuse NaN and infinity in some rows, the first of which is row `start`; None: the place is not named."""
+def check_finite(X: np.ndarray, start: int, name: str) -> None:
+    """Refuse NaN and infinity in some rows, the first of which is row `start`."""
     bad = ~np.isfinite(X)
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        where = "" if start is None else f"row {start + row}, column {column} is "
         raise ValueError(
-            f"{name} must not contain NaN or infinity: {where}{X[row, column]}; fill missing cells first, for example "
-            "with sklearn.impute.SimpleImputer."
+            f"{name} must not contain NaN or infinity: row {start + row}, column {column} is {X[row, column]}; fill "
+            "missing cells first, for example with sklearn.impute.SimpleImputer."
         )
 
 
