@@ -54,9 +54,7 @@ class Dictionary:
         for part in parts:
             places = [known.setdefault(label, len(known)) for label in part.labels.tolist()]
             pieces.append(np.array([*places, -1], dtype=np.int32)[part.indices])
-        integers = all(isinstance(label, int) and -(1 << 63) <= label < 1 << 63 for label in known)
-        labels = np.array(list(known), dtype=np.int64) if integers else as_objects(list(known))
-        return cls(np.concatenate(pieces), labels)
+        return cls(np.concatenate(pieces), label_array(list(known)))
 
     def decode(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Labels of all rows, and where they are null."""
@@ -79,6 +77,13 @@ def as_objects(values: Sequence[Any]) -> np.ndarray:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
+
+
+def label_array(labels: Sequence[Any]) -> np.ndarray:
+    """Integers of 64 bits as an integer array, other labels as objects."""
+    if all(isinstance(label, int) and -(1 << 63) <= label < 1 << 63 for label in labels):
+        return np.array(labels, dtype=np.int64)
+    return as_objects(labels)
 
 
 def check_missing_rule(missing: str) -> None:
