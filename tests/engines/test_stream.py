@@ -9,7 +9,6 @@ from sklearn.base import clone
 import coassoc as ca
 from coassoc.core.objectives import fix_table
 from coassoc.engines import Stream
-from coassoc.engines.chunked import chunk_counts, chunk_potentials
 from coassoc.engines.memory import Budget, PeakMemory, file_array, parse_size
 from twins.cases import noisy_table
 
@@ -23,16 +22,16 @@ def test_a_call_may_be_repeated_or_come_late():
     tables = [fix_table(rng.normal(size=(ensemble.n_codes, 3)), layout) for _ in range(3)]
     calls = [("a", 3, ("", None, None), "v0", tables[0])]
     calls += [("a", 3, (f"v{i}", tables[i], None), f"v{i + 1}", tables[i + 1]) for i in range(2)]
-    first = [chunk_counts(chunk, *call) for call in calls]
+    first = [chunk.counts(*call) for call in calls]
     for i in (2, 1, 1, 0, 2):
-        again = chunk_counts(chunk, *calls[i])
+        again = chunk.counts(*calls[i])
         assert again[0] == first[i][0] and (again[1] == first[i][1]).all() and (again[2] == first[i][2]).all()
     weights, chosen = np.ones(5, np.int64), ensemble.codes[[3, 50, 120]]
     asked = [("s", weights, chosen[:m], ensemble.codes[[7, 9]]) for m in (1, 2, 3)]
     asked.append(("s", weights, chosen[[2, 1]], ensemble.codes[[7, 9]]))
-    totals = [chunk_potentials(chunk, *call).tolist() for call in asked]
+    totals = [chunk.potentials(*call).tolist() for call in asked]
     for i in (1, 3, 2, 0):
-        assert chunk_potentials(chunk, *asked[i]).tolist() == totals[i]
+        assert chunk.potentials(*asked[i]).tolist() == totals[i]
 
 
 def test_states_go_with_their_labelling():

@@ -16,7 +16,7 @@ from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -164,66 +164,86 @@ class Chunk(Loadable):
             self.remember(key, (chosen.copy(), seeding))
         return seeding
 
+    # -- what is called on all chunks: functions of the chunk and the arguments alone ------------------------
 
-# -- functions of (chunk, arguments) alone -------------------------------------------------------------------------
+    def counts(
+        self, key: str, k: int, past: Past, version: str | None = None, table: ScoreTable | None = None
+    ) -> tuple[int, np.ndarray, np.ndarray]:
+        """Label the rows by `table`, where one is given: how many changed, and the counts."""
+        with self.labelled(key, k, past, version) as (rows, labelling):
+            moved = 0 if table is None else rows.assign(labelling, table)
+            counts = rows.counts(labelling)
+        return moved, counts.alpha, counts.sizes
 
+    def labels(self, key: str, k: int, past: Past) -> np.ndarray:
+        """The labels, in the smallest type that holds them."""
+        with self.labelled(key, k, past) as (rows, labelling):
+            return np.asarray(rows.labels(labelling)).astype(smallest_unsigned(k))
 
-def chunk_counts(
-    chunk: Chunk, key: str, k: int, past: Past, version: str | None = None, table: ScoreTable | None = None
-) -> tuple:
-    """Label the rows by `table`, where one is given: how many changed, and the counts."""
-    with chunk.labelled(key, k, past, version) as (rows, labelling):
-        moved = 0 if table is None else rows.assign(labelling, table)
-        counts = rows.counts(labelling)
-    return moved, counts.alpha, counts.sizes
+    def renumbered(self, key: str, k: int, past: Past, numbers: np.ndarray) -> np.ndarray:
+        return numbers[self.labels(key, k, past)]
 
+    def relabel(self, key: str, k: int, past: Past, version: str, where: np.ndarray, to: np.ndarray) -> None:
+        with self.labelled(key, k, past, version) as (rows, labelling):
+            if len(where):
+                rows.relabel(labelling, where, to)
 
-def chunk_labels(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
-    """The labels, in the smallest type that holds them."""
-    with chunk.labelled(key, k, past) as (rows, labelling):
-        return np.asarray(rows.labels(labelling)).astype(smallest_unsigned(k))
+    def moved(self, key: str, k: int, past: Past, where: np.ndarray, to: np.ndarray) -> np.ndarray:
+        """The labels after moves, of which the chunk keeps nothing."""
+        labels = self.labels(key, k, past).copy()
+        labels[where] = to
+        return labels
 
+    def verb(self, key: str, k: int, past: Past, verb: str, *arguments: Any) -> Any:
+        """A verb of `Rows` that reads the labels: ``rows.verb(labelling, *arguments)``."""
+        with self.labelled(key, k, past) as (rows, labelling):
+            return getattr(rows, verb)(labelling, *arguments)
 
-def chunk_renumbered(chunk: Chunk, key: str, k: int, past: Past, numbers: np.ndarray) -> np.ndarray:
-    return numbers[chunk_labels(chunk, key, k, past)]
+    def potentials(self, key: str, weights: np.ndarray, chosen: np.ndarray, candidates: np.ndarray | None):
+        """Total distance to the chosen rows with each candidate added; without candidates, as it is."""
+        with self.lock:
+            seeding = self.seeded(key, weights, chosen)
+            if candidates is None:
+                return np.array([seeding.total])
+            if self.lean is None:
+                return seeding.potentials(candidates)
+            # one by one: an engine may keep the distances of all candidates of a call in memory
+            return np.concatenate([seeding.potentials(row[None]) for row in candidates])
 
+    def locate(self, key: str, weights: np.ndarray, chosen: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        with self.lock:
+            return self.seeded(key, weights, chosen).locate(targets)
 
-def chunk_verb(chunk: Chunk, key: str, k: int, past: Past, verb: str, *arguments: Any) -> Any:
-    """A verb of `Rows` that reads the labels: ``rows.verb(labelling, *arguments)``."""
-    with chunk.labelled(key, k, past) as (rows, labelling):
-        return getattr(rows, verb)(labelling, *arguments)
+    def overlap(self, shares: RowShares | None) -> tuple[np.ndarray]:
+        with self.lock:
+            return (self.rows().overlap(shares),)
 
+    def codes_at(self, indices: np.ndarray) -> np.ndarray:
+        return np.asarray(self.codes[indices])
 
-def chunk_potentials(chunk: Chunk, key: str, weights: np.ndarray, chosen: np.ndarray, candidates: np.ndarray | None):
-    """Total distance to the chosen rows with each candidate added; without candidates, as it is."""
-    with chunk.lock:
-        seeding = chunk.seeded(key, weights, chosen)
-        if candidates is None:
-            return np.array([seeding.total])
-        if chunk.lean is None:
-            return seeding.potentials(candidates)
-        # one by one: an engine may keep the distances of all candidates of a call in memory
-        return np.concatenate([seeding.potentials(candidates[c : c + 1]) for c in range(len(candidates))])
+    def n_copies(self) -> int:
+        """Copies of the rows that take part."""
+        with self.lock:
+            return self.rows().n_copies
 
+    # -- subsets ---------------------------------------------------------------------------------------------
 
-def chunk_locate(chunk: Chunk, key: str, weights: np.ndarray, chosen: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    with chunk.lock:
-        return chunk.seeded(key, weights, chosen).locate(targets)
+    def shares(self, key: str, k: int, past: Past) -> np.ndarray:
+        """Rows and participating copies of each label, shape (2, k)."""
+        with self.labelled(key, k, past) as (rows, labelling):
+            labels = np.asarray(rows.labels(labelling))
+            return np.array([np.bincount(labels, minlength=k), rows.counts(labelling).sizes])
 
+    def part(self, key: str, k: int, past: Past, label: int, start: int) -> Chunk:
+        """The rows of one label as a chunk; `start` as for `row_numbers`."""
+        rows, few = np.flatnonzero(self.labels(key, k, past) == label), start + len(self) <= 1 << 32
+        ids = self.row_numbers(start)[rows].astype(np.uint32 if few else np.int64, copy=False)
+        copies = None if self.copies is None else self.copies[rows]
+        return replace(self, codes=self.codes[rows], copies=copies, ids=ids)
 
-def chunk_overlap(chunk: Chunk, shares: RowShares | None) -> tuple[np.ndarray]:
-    with chunk.lock:
-        return (chunk.rows().overlap(shares),)
-
-
-def chunk_codes_at(chunk: Chunk, indices: np.ndarray) -> np.ndarray:
-    return np.asarray(chunk.codes[indices])
-
-
-def chunk_copies(chunk: Chunk) -> int:
-    """Copies of the rows that take part."""
-    with chunk.lock:
-        return chunk.rows().n_copies
+    def row_numbers(self, start: int) -> np.ndarray:
+        """Row numbers in the rows first loaded; `start` is that of the first row of a chunk which was never split."""
+        return np.arange(start, start + len(self)) if self.ids is None else self.ids
 
 
 def add_results(parts: Sequence[tuple]) -> tuple:
@@ -295,18 +315,18 @@ class ChunkedRows(Rows):
 
     def renumbered(self, labelling: Any, numbers: np.ndarray, k: int) -> ChunkedLabelling:
         new, numbers = ChunkedLabelling(self, k), np.asarray(numbers).astype(smallest_unsigned(k))
-        new.set(new_version(), pieces=self.pieces(chunk_renumbered, lambda c: (*labelling.at(c), numbers)))
+        new.set(new_version(), pieces=self.pieces(Chunk.renumbered, lambda c: (*labelling.at(c), numbers)))
         return new
 
     def assign(self, labelling: Any, table: ScoreTable) -> int:
         version = new_version()
-        moved, alpha, sizes = self.total(chunk_counts, lambda c: (*labelling.at(c), version, table))
+        moved, alpha, sizes = self.total(Chunk.counts, lambda c: (*labelling.at(c), version, table))
         labelling.set(version, table, counted=Counts(alpha, sizes, self.layout))
         return int(moved)
 
     def counts(self, labelling: Any) -> Counts:
         if labelling.counted is None:
-            _, alpha, sizes = self.total(chunk_counts, labelling.at)
+            _, alpha, sizes = self.total(Chunk.counts, labelling.at)
             labelling.counted = Counts(alpha, sizes, self.layout)
         return labelling.counted
 
@@ -314,12 +334,12 @@ class ChunkedRows(Rows):
         return self.map_scores(labelling, table, _as_they_are, np.int64)[0][start:stop]
 
     def map_scores(self, labelling: Any, table: ScoreTable, function: Callable, dtype: Any) -> tuple[Any, np.ndarray]:
-        of_chunks = self.each(chunk_verb, lambda c: (*labelling.at(c), "map_scores", table, function, dtype))
+        of_chunks = self.each(Chunk.verb, lambda c: (*labelling.at(c), "map_scores", table, function, dtype))
         values, sums = zip(*of_chunks)
         return np.concatenate(values), np.sum(sums, axis=0)
 
     def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
-        of_chunks = self.each(chunk_verb, lambda c: (*labelling.at(c), "worst_rows", cost, m))
+        of_chunks = self.each(Chunk.verb, lambda c: (*labelling.at(c), "worst_rows", cost, m))
         rows, costs = (np.concatenate(part) for part in zip(*of_chunks))
         # chunks come in row order and each is sorted, so that the lowest index is first among equals
         best = first_different(rows.__getitem__, costs, m)
@@ -329,10 +349,10 @@ class ChunkedRows(Rows):
         return ChunkedSeeding(self, weights)
 
     def overlap(self, shares: RowShares | None = None) -> np.ndarray:
-        return self.total(chunk_overlap, lambda c: (shares,))[0]
+        return self.total(Chunk.overlap, lambda c: (shares,))[0]
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
-        return self.look_up(self.chunk_sizes, indices, chunk_codes_at)
+        return self.look_up(self.chunk_sizes, indices, Chunk.codes_at)
 
     def look_up(self, sizes: np.ndarray, targets: np.ndarray, function: Callable, *arguments: Any) -> np.ndarray:
         """Rows found by ``function(chunk, *arguments, targets)``, in the order of the targets.
@@ -352,7 +372,7 @@ class ChunkedRows(Rows):
         for c, size in enumerate(self.chunk_sizes.tolist()):
             if start < first + size:
                 asked = (*labelling.at(c), "propose_moves", table, max(start - first, 0), left)
-                moves = self.each(chunk_verb, {c: asked}.__getitem__, [c])[0]
+                moves = self.each(Chunk.verb, {c: asked}.__getitem__, [c])[0]
                 of_chunks.append((moves.indices + first, moves.sources, moves.targets, moves.codes, moves.copies))
                 left -= len(moves)
                 if left == 0:
@@ -388,7 +408,7 @@ class ChunkedSeeding(Seeding):
         return int(self._totals.sum())
 
     def locate(self, targets: np.ndarray) -> np.ndarray:
-        return self.rows.look_up(self._totals, targets, chunk_locate, self.key, self.weights, self._chosen)
+        return self.rows.look_up(self._totals, targets, Chunk.locate, self.key, self.weights, self._chosen)
 
     def potentials(self, candidates: np.ndarray) -> np.ndarray:
         totals = self._measure(candidates)
@@ -402,7 +422,7 @@ class ChunkedSeeding(Seeding):
 
     def _measure(self, candidates: np.ndarray | None) -> np.ndarray:
         asked = self.key, self.weights, self._chosen, candidates
-        return np.array(self.rows.each(chunk_potentials, lambda c: asked))
+        return np.array(self.rows.each(Chunk.potentials, lambda c: asked))
 
 
 def _place(sizes: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -21,18 +21,7 @@ import numpy as np
 from ..core.checks import check_integer
 from ..core.counts import Layout, ScoreTable, check_total_copies
 from ..core.moves import MoveTable
-from .chunked import (
-    Arguments,
-    Chunk,
-    ChunkedLabelling,
-    ChunkedRows,
-    Past,
-    add_results,
-    chunk_copies,
-    chunk_labels,
-    chunk_verb,
-    new_version,
-)
+from .chunked import Arguments, Chunk, ChunkedLabelling, ChunkedRows, add_results, new_version
 from .contract import Engine, Fit, Labelling, Loadable, Rows, missing_in
 
 _PIECE_BYTES = 1 << 23  # data inside one task; Dask warns about larger ones
@@ -141,7 +130,7 @@ class Dask(Engine):
             futures = session.map(make_chunk, [codes[c] for c in kept], copies, [settings] * len(kept))
             counted = kept_sizes = [sizes[c] for c in kept]
             if multiplicity is not None or missing.all():
-                counted = session.gather(session.map(chunk_copies, futures))
+                counted = session.gather(session.map(Chunk.n_copies, futures))
             check_total_copies(sum(counted))
             target_rows = self.chunk_rows or max(*sizes, _LEAST_ROWS)
             return DaskRows(session, futures, kept_sizes, counted, layout, sizes, source is not None, target_rows)
@@ -290,27 +279,30 @@ class DaskRows(ChunkedRows):
         return da.concatenate(parts).rechunk((tuple(self.all_sizes),))
 
     def labels(self, labelling: Any) -> Any:
-        return self._array(self.pieces(presented_labels if self.distributed else chunk_labels, labelling.at), np.int32)
+        return self._labels(self.pieces(Chunk.labels, labelling.at))
+
+    def _labels(self, futures: list) -> Any:
+        return self._array(self.session.map(marked, self.futures, futures) if self.distributed else futures, np.int32)
 
     def map_scores(self, labelling: Any, table: ScoreTable, function: Callable, dtype: Any) -> tuple[Any, np.ndarray]:
-        both = self.pieces(chunk_verb, lambda c: (*labelling.at(c), "map_scores", table, function, dtype))
+        both = self.pieces(Chunk.verb, lambda c: (*labelling.at(c), "map_scores", table, function, dtype))
         values, sums = (self.session.map(getitem, both, [part] * len(both)) for part in (0, slice(1, 2)))
         return self._array(values, dtype), self.session.reduce(add_results, sums)[0]
 
     def move(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:
         """The new labels are tasks, from which chunks compute from now on."""
-        labelling.set(new_version(), pieces=self.pieces(moved_labels, lambda c: (*labelling.at(c), *moves[c])))
+        labelling.set(new_version(), pieces=self.pieces(Chunk.moved, lambda c: (*labelling.at(c), *moves[c])))
 
     def split(self, labelling: Any) -> list[Rows]:
         # (chunks, 2, k): rows and copies of each label
-        shares, submit = np.array(self.each(label_shares, labelling.at)), self.session.submit
+        shares, submit = np.array(self.each(Chunk.shares, labelling.at)), self.session.submit
         starts = np.cumsum(self.chunk_sizes) - self.chunk_sizes
         children: list[Rows] = []
         for side in range(labelling.n_clusters):
             groups = groups_of(shares[:, 0, side].tolist(), self.target_rows)
             futures = []
             for group in groups:
-                taken = [submit(take_label, self.futures[c], *labelling.at(c), side, int(starts[c])) for c in group]
+                taken = [submit(Chunk.part, self.futures[c], *labelling.at(c), side, int(starts[c])) for c in group]
                 futures.append(taken[0] if len(taken) == 1 else submit(join_chunks, taken))
             counted = [shares[group, :, side].sum(axis=0) for group in groups]
             sizes, copies = np.reshape(counted, (-1, 2)).T.tolist()
@@ -324,15 +316,14 @@ class DaskRows(ChunkedRows):
         positions: list[int] = []
         for position, leaf in enumerate(leaves):
             starts = np.cumsum(leaf.chunk_sizes) - leaf.chunk_sizes
-            numbers += self.session.map(row_numbers, leaf.futures, starts.tolist())
+            numbers += self.session.map(Chunk.row_numbers, leaf.futures, starts.tolist())
             positions += [position] * len(leaf.futures)
         width = max(_FAN_IN, -(-len(numbers) // max(1, len(self.futures))))
         ends, groups = np.cumsum(self.chunk_sizes), range(0, len(numbers), width)
         submit = self.session.submit
         sorted_ = [submit(sort_ids, numbers[i : i + width], positions[i : i + width], ends) for i in groups]
         parts = [[submit(getitem, group, c) for group in sorted_] for c in range(len(self.futures))]
-        filled = self.session.map(fill_positions, self.futures, parts, [self.distributed] * len(parts))
-        return self._array(filled, np.int32)
+        return self._labels(self.session.map(fill_positions, self.futures, parts))
 
 
 def groups_of(sizes: Sequence[int], most: int) -> list[list[int]]:
@@ -349,7 +340,7 @@ def groups_of(sizes: Sequence[int], most: int) -> list[list[int]]:
     return groups
 
 
-# -- functions that workers run beside those of `chunked.py`: pure, so they may be run again ----------------------
+# -- functions that workers run beside those of `Chunk`: pure, so they may be run again ----------------------
 
 
 def read_rows(path: str, dtype: str, p: int, offset: int, rows: int) -> np.ndarray:
@@ -372,53 +363,18 @@ def make_chunk(codes: np.ndarray, copies: np.ndarray | None, settings: tuple) ->
     return Chunk(np.ascontiguousarray(codes), layout, copies, None, *others)
 
 
-# -- labels --------------------------------------------------------------------------------------------------------
-
-
-def presented_labels(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
+def marked(chunk: Chunk, labels: np.ndarray) -> np.ndarray:
     """Labels for the user: int32, −1 for rows without any base label."""
-    return _marked(chunk, chunk_labels(chunk, key, k, past).astype(np.int32))
-
-
-def _marked(chunk: Chunk, labels: np.ndarray) -> np.ndarray:
-    unlabelled = chunk.unlabelled()
+    labels, unlabelled = labels.astype(np.int32), chunk.unlabelled()
     if unlabelled is not None:
         labels[unlabelled] = -1
     return labels
-
-
-def moved_labels(chunk: Chunk, key: str, k: int, past: Past, where: np.ndarray, to: np.ndarray) -> np.ndarray:
-    labels = chunk_labels(chunk, key, k, past).copy()
-    labels[where] = to
-    return labels
-
-
-def label_shares(chunk: Chunk, key: str, k: int, past: Past) -> np.ndarray:
-    """Rows and participating copies of each label, shape (2, k)."""
-    with chunk.labelled(key, k, past) as (rows, labelling):
-        return np.array([np.bincount(np.asarray(rows.labels(labelling)), minlength=k), rows.counts(labelling).sizes])
-
-
-# -- subsets -------------------------------------------------------------------------------------------------------
-
-
-def take_label(chunk: Chunk, key: str, k: int, past: Past, side: int, start: int) -> Chunk:
-    """The rows of one label as a chunk; `start` as for `row_numbers`."""
-    rows = np.flatnonzero(chunk_labels(chunk, key, k, past) == side)
-    ids = row_numbers(chunk, start)[rows].astype(np.uint32 if start + len(chunk) <= 1 << 32 else np.int64, copy=False)
-    copies = None if chunk.copies is None else chunk.copies[rows]
-    return replace(chunk, codes=chunk.codes[rows], copies=copies, ids=ids)
 
 
 def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
     copies = None if chunks[0].copies is None else np.concatenate([c.copies for c in chunks])
     codes, ids = (np.concatenate([getattr(c, name) for c in chunks]) for name in ("codes", "ids"))
     return replace(chunks[0], codes=codes, copies=copies, ids=ids)
-
-
-def row_numbers(chunk: Chunk, start: int) -> np.ndarray:
-    """Row numbers in the rows first loaded; `start` is that of the first row of a chunk which was never split."""
-    return np.arange(start, start + len(chunk)) if chunk.ids is None else chunk.ids
 
 
 def sort_ids(ids: Sequence[np.ndarray], positions: Sequence[int], ends: np.ndarray) -> list:
@@ -433,14 +389,11 @@ def sort_ids(ids: Sequence[np.ndarray], positions: Sequence[int], ends: np.ndarr
     return [(every[a:b] - begin, leaf[a:b]) for a, b, begin in zip(starts, cuts, begins)]
 
 
-def fill_positions(chunk: Chunk, parts: Sequence, marked: bool) -> np.ndarray:
+def fill_positions(chunk: Chunk, parts: Sequence) -> np.ndarray:
     labels = np.zeros(len(chunk), dtype=np.int32)
     for rows, leaves in parts:
         labels[rows] = leaves
-    return _marked(chunk, labels) if marked else labels
-
-
-# -- whole tasks on one chunk --------------------------------------------------------------------------------------
+    return labels
 
 
 def run_on_chunk(chunk: Chunk, function: Callable, task: Any, key: str, version: str) -> Any:

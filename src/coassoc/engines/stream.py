@@ -10,18 +10,7 @@ import numpy as np
 
 from ..core.checks import check_integer
 from ..core.counts import Layout, check_total_copies
-from .chunked import (
-    Arguments,
-    Chunk,
-    ChunkedLabelling,
-    ChunkedRows,
-    Past,
-    add_results,
-    chunk_copies,
-    chunk_labels,
-    local_engine,
-    new_version,
-)
+from .chunked import Arguments, Chunk, ChunkedLabelling, ChunkedRows, add_results, local_engine, new_version
 from .contract import Engine, Loadable, Rows, missing_in
 from .memory import Budget, format_size, parse_size
 from .numpy import chunks_of
@@ -117,7 +106,7 @@ class StreamRows(ChunkedRows):
         self._backwards = False
         counted = sizes = [len(part) for part in self.parts]
         if copies is not None or empty.missing.all():
-            counted = self.each(chunk_copies, lambda c: ())
+            counted = self.each(Chunk.n_copies, lambda c: ())
         self._count(sizes, counted)
 
     def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
@@ -143,17 +132,17 @@ class StreamRows(ChunkedRows):
     def labels(self, labelling: Any) -> np.ndarray:
         labels = self.allocate(self.n_rows, np.int32)
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
-            labels[span] = chunk_labels(part, *labelling.at(c))
+            labels[span] = part.labels(*labelling.at(c))
         return labels
 
     def move(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:
         version = new_version()
-        self.each(chunk_relabel, lambda c: (*labelling.at(c), version, *moves[c]))
+        self.each(Chunk.relabel, lambda c: (*labelling.at(c), version, *moves[c]))
         labelling.set(version)  # from now on the chunks hold the labels
 
     def split(self, labelling: Any) -> list[Rows]:
         k, n = labelling.n_clusters, self.n_rows
-        shares = [np.bincount(labels, minlength=k) for labels in self.each(chunk_labels, labelling.at)]
+        shares = [np.bincount(labels, minlength=k) for labels in self.each(Chunk.labels, labelling.at)]
         sizes = sum(shares, start=np.zeros(k, np.int64)).tolist()
         id_type = np.uint32 if n < 1 << 32 else np.int64
         codes = [self.allocate((size, self.codes.shape[1]), self.codes.dtype) for size in sizes]
@@ -161,7 +150,7 @@ class StreamRows(ChunkedRows):
         copies: list[Any] = [None if self.row_copies is None else self.allocate(size, np.int64) for size in sizes]
         filled = np.zeros(k, dtype=np.int64)
         for c, span in enumerate(self.spans):  # in row order
-            labels = chunk_labels(self.parts[c], *labelling.at(c))
+            labels = self.parts[c].labels(*labelling.at(c))
             for side in range(k):
                 inside = np.flatnonzero(labels == side)
                 place = slice(filled[side], filled[side] + len(inside))
@@ -177,9 +166,3 @@ class StreamRows(ChunkedRows):
         for position, leaf in enumerate(leaves):
             labels[slice(None) if leaf.ids is None else leaf.ids] = position
         return labels
-
-
-def chunk_relabel(chunk: Chunk, key: str, k: int, past: Past, version: str, where: np.ndarray, to: np.ndarray) -> None:
-    with chunk.labelled(key, k, past, version) as (rows, labelling):
-        if len(where):
-            rows.relabel(labelling, where, to)
