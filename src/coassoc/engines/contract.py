@@ -14,8 +14,9 @@ partition; the code ``n_clusters[j]`` marks a missing label.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ class Loadable:
     sizes: np.ndarray  # (d,) items of each base cluster
     has_missing: bool
     exact_sizes: bool = True  # False: only the sum of `sizes` over each partition is right
+    source: Any = None  # blocks of labels in a file or on a cluster, with `kind`, `names`, `tally` and `merge`
 
     @property
     def n_samples(self) -> int:
@@ -46,21 +48,14 @@ class Loadable:
         """Indices of the items that no partition labels, or None when there are none."""
         raise NotImplementedError
 
-    source: Any = None  # blocks of labels in a file or on a cluster, with `kind`, `names`, `tally` and `merge`
-
     @property
     def is_coded(self) -> bool:
-        """Whether `codes` exists; else an engine may code the labels of `source` where they are."""
+        """Whether `codes` exists; else an engine may code the labels of `source` where they are.
+
+        ``scan(tally)`` then tells how (`codes_of_blocks`), where ``tally(source, missing)`` may count them on a
+        cluster, and `block_sizes` has the rows of each block.
+        """
         return True
-
-    @property
-    def block_sizes(self) -> list[int]:
-        """Rows of each block of `source`."""
-        raise NotImplementedError
-
-    def scan(self, tally: Any = None) -> Any:
-        """How labels become codes (`codes_of_blocks`); ``tally(source, missing)`` may count them on a cluster."""
-        raise NotImplementedError
 
     def preferred_engine(self) -> Engine | None:
         """The engine that ``engine="auto"`` picks for labels in a file, on a cluster or on a GPU; None: the fastest."""
@@ -190,13 +185,8 @@ class Rows(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
-        """End the work on these rows; an exception inside the with block also cancels it."""
-        if kind is not None:
-            self.abandon()
-
-    def abandon(self) -> None:  # noqa: B027 - local memory is freed without help
-        """Cancel remote tasks and free remote memory, although a traceback may still refer to them."""
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:  # noqa: B027 - local memory needs nothing
+        """After an exception, cancel remote tasks and free remote memory, although a traceback may refer to them."""
 
     def worst_rows(self, labelling: Labelling, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
         """Codes (≤ m, p) of the different rows with the largest `own_scores` by `cost`, and those scores.
@@ -217,17 +207,12 @@ class Rows(ABC):
 
     def pair_counts(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For each pair of rows (m, 2), how many partitions put both together, and how many label both (int32)."""
-        counts = np.empty((2, len(pairs)), np.int32)
-        for piece in self._pair_pieces(len(pairs)):
-            left, right = map(self.codes_at, pairs[piece].T)
-            counts[:, piece] = count_pairs(left, right, self.layout.n_clusters)
+        counts, step = np.empty((2, len(pairs)), np.int32), max(1, _PAIR_CODES // self.layout.n_partitions)
+        for start in range(0, len(pairs), step):
+            left, right = map(self.codes_at, pairs[start : start + step].T)
+            observed = (left != self.layout.n_clusters) & (right != self.layout.n_clusters)
+            counts[:, start : start + step] = ((left == right) & observed).sum(axis=1), observed.sum(axis=1)
         return counts[0], counts[1]
-
-    def _pair_pieces(self, n_pairs: int) -> Iterator[slice]:
-        """As many pairs at a time as bound the memory of their codes."""
-        step = max(1, _PAIR_CODES // self.layout.n_partitions)
-        for start in range(0, n_pairs, step):
-            yield slice(start, start + step)
 
     def map_scores(
         self, labelling: Labelling, table: ScoreTable, function: Callable[[Any], tuple], dtype: Any
@@ -368,6 +353,12 @@ class Engine(ABC):
     def __deepcopy__(self, memo: dict) -> Engine:
         return self  # sklearn.clone must not copy an open connection
 
+    def __repr__(self) -> str:
+        """The settings other than the default ones."""
+        parameters = signature(type(self)).parameters.values()
+        settings = {p.name: value for p in parameters if (value := getattr(self, p.name, p.default)) != p.default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in settings.items())})"
+
 
 def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.ndarray | None:
     """Multiplicity of each row, 0 for rows without any label; None when all are 1."""
@@ -378,13 +369,6 @@ def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.n
     total = ensemble.n_samples if multiplicity is None else int(multiplicity.sum())
     check_total_copies(total)
     return multiplicity
-
-
-def count_pairs(left: Any, right: Any, n_clusters: Any) -> tuple[Any, Any]:
-    """`Rows.pair_counts` for the codes of both ends, (m, p) each, all three in one memory."""
-    observed = (left != n_clusters) & (right != n_clusters)
-    together = (left == right) & observed
-    return together.sum(axis=1, dtype=np.int32), observed.sum(axis=1, dtype=np.int32)
 
 
 def missing_in(ensemble: Any) -> np.ndarray:

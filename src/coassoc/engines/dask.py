@@ -77,14 +77,10 @@ class Dask(Engine):
         self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
         self.n_starts = None if n_starts is None else check_integer(n_starts, "n_starts")
 
-    def __repr__(self) -> str:
-        given = [] if self.client is None else [repr(_address(self.client))]
-        given += [f"{name}={v!r}" for name in ("chunk_rows", "n_starts") if (v := getattr(self, name)) is not None]
-        return f"Dask({', '.join(given)})"
-
     def __getstate__(self) -> dict:
         # a connection cannot be pickled; its address opens a new one
-        return {**self.__dict__, "client": None if self.client is None else _address(self.client)}
+        client = self.client
+        return self.__dict__ | {"client": client if isinstance(client, str | None) else client.scheduler.address}
 
     @classmethod
     def at_hand(cls) -> Dask | None:
@@ -213,16 +209,10 @@ class Dask(Engine):
         except BaseException:
             for task in tasks:  # Ctrl-C reaches the main thread only
                 if isinstance(getattr(task, "rows", None), DaskRows):
-                    task.rows.abandon()
+                    task.rows.session.cancel()
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _address(client: Any) -> str:
-    if isinstance(client, str):
-        return client
-    return "a closed client" if client.scheduler is None else str(client.scheduler.address)
 
 
 class DaskRows(ChunkedRows):
@@ -236,8 +226,9 @@ class DaskRows(ChunkedRows):
         self.all_sizes, self.distributed, self.target_rows = all_sizes, distributed, target_rows
         self._count(sizes, copies)
 
-    def abandon(self) -> None:
-        self.session.cancel()
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        if kind is not None:
+            self.session.cancel()
 
     def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
         return self.session.gather(self.pieces(function, arguments, which))

@@ -6,7 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from .contract import Engine, Fit, Labelling, Loadable, Rows, Seeding, Start, mi
 _LARGE_ROWS = 1 << 19  # one start on so many rows keeps every thread busy; several at a time only need more memory
 _STOPS = ("fixed_point", "no_gain", "max_iter", "unfinished")  # in the order of native/kmeans.h
 _warned = threading.Event()
+_worker = threading.local()  # `busy` in threads of `side_by_side`
 _ADVICE = "install a C++17 compiler and reinstall coassoc from source, or install a wheel that carries the kernels"
 _EXCHANGE_ROWS = 4096  # rows in one task of the exchange
 # Deduplication: measured on two Zen 4 cores, 8 partitions of 2 to 8 clusters, k-means with 8 clusters.
@@ -82,13 +83,8 @@ class Native(Engine):
         self.blocked_copy = bool(blocked_copy)
         simd_level(simd)
 
-    def __repr__(self) -> str:
-        given = [f"{name}={value!r}" for name in ("n_threads", "chunk_rows", "simd") if (value := getattr(self, name))]
-        return f"Native({', '.join(given + ([] if self.blocked_copy else ['blocked_copy=False']))})"
-
     def load(self, ensemble: Loadable, multiplicity: np.ndarray | None = None) -> NativeRows:
         copies = participating_copies(ensemble, multiplicity)
-        layout, missing = Layout.of(ensemble), missing_in(ensemble).astype(np.uint8)
         if copies is not None:
             copies = np.ascontiguousarray(copies, dtype=np.int64)
         settings = {
@@ -97,7 +93,8 @@ class Native(Engine):
             "chunk_rows": self.chunk_rows or 0,
             "blocked_copy": self.blocked_copy,
         }
-        rows = NativeRows(np.ascontiguousarray(ensemble.codes), layout, missing, copies, None, settings)
+        codes, missing = np.ascontiguousarray(ensemble.codes), missing_in(ensemble).astype(np.uint8)
+        rows = NativeRows((codes, Layout.of(ensemble), missing, settings), copies)
         if copies is None and ensemble.exact_sizes:
             rows.set_sizes(ensemble.sizes)
         return rows
@@ -117,7 +114,7 @@ class Native(Engine):
     ) -> list[Fit | int] | None:
         labellings: list[Any] = [start.rows.labelling(k) for start in starts] if labelling is None else [labelling]
         given = np.ascontiguousarray(seeding_weights, np.int64), np.ascontiguousarray(weights, np.float64)
-        done: dict[int, Fit | int] = {}
+        done: list[Fit | int] = [0] * len(starts)
         large = [i for i, start in enumerate(starts) if start.rows.n_rows >= _LARGE_ROWS]
         small = [i for i in range(len(starts)) if i not in large]
         for group in [*([i] for i in large), small]:  # large starts one at a time, the others side by side
@@ -125,53 +122,31 @@ class Native(Engine):
             ends = _kernels.kmeans_starts(parts, *given, n_candidates, max_iter)
             for i, (n_seeds, losses, stop) in zip(group, ends):
                 rows, own = starts[i].rows, labellings[i]
-                done[i] = n_seeds
-                if n_seeds == k:
-                    done[i] = Fit(rows.last_table(own), rows.counts(own), own, losses, _STOPS[stop])
-        return [done[i] for i in range(len(starts))]
+                found_all = n_seeds == k
+                done[i] = (
+                    Fit(rows.last_table(own), rows.counts(own), own, losses, _STOPS[stop]) if found_all else n_seeds
+                )
+        return done
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         """Results of independent tasks, in order. Small tasks keep to one thread each, large ones share all."""
-        threads = self.n_threads or default_threads()
-        workers = min(threads, len(tasks))
+        workers = min(self.n_threads or default_threads(), len(tasks))
         if workers < 2 or getattr(_worker, "busy", False):  # a task that has tasks of its own does them itself
             return [function(task) for task in tasks]
         flag = _kernels.StopFlag()
 
-        def call(task: Any) -> Any:
+        def begin() -> None:
             _kernels.use_stop_flag(flag)
             _worker.busy = True
-            try:
-                return function(task)
-            finally:
-                _worker.busy = False
-                _kernels.use_stop_flag(None)
 
-        futures: list[Future] = []
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="coassoc", initializer=begin)
         try:
-            for task in tasks:
-                futures.append(_threads(threads).submit(call, task))
-            return [future.result() for future in futures]
+            return list(pool.map(function, tasks))
         except BaseException:
             flag.stop()  # Ctrl-C reaches the main thread only
-            for future in futures:
-                future.cancel()
             raise
         finally:
-            wait(futures)
-
-
-# Threads for tasks side by side: starting them anew takes longer than a small task.
-_pools: dict[int, ThreadPoolExecutor] = {}
-_worker = threading.local()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pools.clear)
-
-
-def _threads(n: int) -> ThreadPoolExecutor:
-    if n not in _pools:
-        _pools[n] = ThreadPoolExecutor(n, thread_name_prefix="coassoc")
-    return _pools[n]
+            pool.shutdown(cancel_futures=True)
 
 
 # -- rows: each verb is a call or two of the compiled kernels ----------------------------------------------------------
@@ -184,17 +159,23 @@ class NativeLabelling(Labelling):
 
 
 class NativeRows(Rows):
-    def __init__(self, codes, layout, missing, copies, ids, settings):
-        self.codes = codes  # every row loaded; `ids` are the indices of these rows, None for all
-        self.layout = layout
-        self.missing = missing
-        self.copies = copies
-        self.ids = ids
-        self.settings = settings
-        self.n_rows = len(codes) if ids is None else len(ids)
+    """Rows of a table, or its different rows, each with the number of rows it stands for.
+
+    Then `number` gives, for each original row in its order, the different row that stands for it: a random draw among
+    the original rows depends on their order.
+    """
+
+    def __init__(self, shared: tuple, copies: Any = None, ids: Any = None, number: Any = None):
+        self.shared = shared  # with the rows these are split into
+        self.codes, self.layout, missing, self.settings = shared
+        self.copies, self.number = copies, number
+        self.ids = ids  # indices of these rows in `codes`, None for all
+        self.n_rows = len(self.codes) if ids is None else len(ids)
         self.n_copies = self.n_rows if copies is None else int(copies.sum())
         self.sizes: np.ndarray | None = None  # of the base clusters, when they are known beforehand
-        self.core = _kernels.Rows(codes, layout.n_clusters, missing, ids, copies, **settings)
+        self.core = _kernels.Rows(self.codes, self.layout.n_clusters, missing, ids, copies, **self.settings)
+        if number is not None:
+            self.core.map_duplicates(number)
 
     def labelling(self, k: int, labels: Any = None) -> NativeLabelling:
         if labels is None:
@@ -251,38 +232,47 @@ class NativeRows(Rows):
         if groups is None:
             return self
         first, copies, number = groups
-        return DistinctRows(self.codes[first], self.layout, self.missing, copies, None, self.settings, number)
+        _, *others = self.shared
+        return NativeRows((self.codes[first], *others), copies, None, number)
+
+    def spread(self, labelling: Any) -> NativeLabelling:
+        return NativeLabelling(labelling.n_clusters, self._spread(labelling.labels), True)
+
+    def _spread(self, labels: np.ndarray) -> np.ndarray:
+        if self.number is None:
+            return labels
+        every = np.empty(len(self.number), np.int32)
+        _kernels.spread_labels(labels, self.number, every, self.settings["n_threads"])
+        return every
 
     def split(self, labelling: Any) -> list[Rows]:
         if self.n_rows >= 1 << 32 or (self.ids is None and len(self.codes) >= 1 << 32):
             raise ValueError(f"splitting works on fewer than 2**32 rows, got {self.n_rows}.")
         self.core.free_blocked()  # the children gather from the codes themselves
-        ids = self._parts(labelling, True)
-        shared = self.codes, self.layout, self.missing
-        parts: list[Any] = (
-            [NativeRows(*shared, None, own, self.settings) for own in ids]
-            if self.copies is None
-            else self._split_copies(labelling, ids)
-        )
+        ids = self.core.split(labelling.core, True)
+        copies = numbers = [None] * len(ids)
+        if self.copies is not None:
+            positions = self.core.split(labelling.core, False)
+            copies = [self.copies[part] for part in positions]
+            if self.number is not None:
+                inside = np.empty(self.n_rows, np.uint32)  # number of each different row within its part
+                for part in positions:
+                    inside[part] = np.arange(len(part), dtype=np.uint32)
+                label, inside = labelling.labels[self.number], inside[self.number]
+                numbers = [inside[label == c] for c in range(len(ids))]
         alpha = self.counts(labelling).alpha
-        for c, part in enumerate(parts):
+        parts: list[Rows] = []
+        for c, own in enumerate(zip(copies, ids, numbers)):
+            part = NativeRows(self.shared, *own)
             part.set_sizes(alpha[:, c])
+            parts.append(part)
         return parts
 
-    def _split_copies(self, labelling: Any, ids: list[np.ndarray]) -> list[Any]:
-        copies = [self.copies[own] for own in self._parts(labelling, False)]
-        return [NativeRows(self.codes, self.layout, self.missing, *own, self.settings) for own in zip(copies, ids)]
-
-    def _parts(self, labelling: Any, ids: bool) -> list[np.ndarray]:
-        """The rows of each cluster: their ids, or their positions."""
-        return self.core.split(labelling.core, ids)
-
     def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
-        if any(leaf.ids is None for leaf in leaves):  # it was never split
-            return np.zeros(self.n_rows, dtype=np.int32)
-        labels = np.empty(self.n_rows, np.int32)
-        _kernels.scatter([leaf.ids for leaf in leaves], labels, self.settings["n_threads"])
-        return labels
+        labels = np.zeros(self.n_rows, np.int32)
+        if all(leaf.ids is not None for leaf in leaves):  # else it was never split
+            _kernels.scatter([leaf.ids for leaf in leaves], labels, self.settings["n_threads"])
+        return self._spread(labels)
 
     def overlap(self, shares: RowShares | None = None) -> np.ndarray:
         d = self.layout.n_codes
@@ -304,45 +294,6 @@ class NativeRows(Rows):
         indices, targets, stop = self.core.propose_moves(labelling.core, table, start, limit, task_rows)
         copies = np.ones(len(indices), np.int64) if self.copies is None else self.copies[indices]
         return Moves(indices, labelling.labels[indices], targets, self.codes_at(indices), copies, stop)
-
-
-class DistinctRows(NativeRows):
-    """The different rows of an ensemble, each with the number of rows it stands for.
-
-    `number` gives, for each original row in its order, the different row that stands for it: a random draw among the
-    original rows depends on their order.
-    """
-
-    def __init__(self, codes, layout, missing, copies, ids, settings, number):
-        super().__init__(codes, layout, missing, copies, ids, settings)
-        self.number = number
-        self.core.map_duplicates(number)
-
-    def distinct(self, n_starts: int) -> NativeRows:
-        return self
-
-    def spread(self, labelling: Any) -> NativeLabelling:
-        return NativeLabelling(labelling.n_clusters, self._spread(labelling.labels), True)
-
-    def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
-        return self._spread(super().scatter(leaves))
-
-    def _spread(self, labels: np.ndarray) -> np.ndarray:
-        every = np.empty(len(self.number), np.int32)
-        _kernels.spread_labels(labels, self.number, every, self.settings["n_threads"])
-        return every
-
-    def _split_copies(self, labelling: Any, ids: list[np.ndarray]) -> list[Any]:
-        positions = self._parts(labelling, False)
-        number = np.empty(self.n_rows, np.uint32)  # of each different row within its part
-        for part in positions:
-            number[part] = np.arange(len(part), dtype=np.uint32)
-        label, number = labelling.labels[self.number], number[self.number]
-        shared = self.codes, self.layout, self.missing
-        return [
-            DistinctRows(*shared, self.copies[part], own, self.settings, number[label == c])
-            for c, (own, part) in enumerate(zip(ids, positions))
-        ]
 
 
 class NativeSeeding(Seeding):
@@ -408,12 +359,9 @@ def simd_levels() -> list[str]:
 
 def simd_level(simd: str | None = None) -> str:
     """The instruction set to use: `simd`, else ``COASSOC_SIMD``, else the best at hand."""
-    source = "simd"
+    source, usable = "simd", simd_levels()
     if simd is None:
-        simd, source = os.environ.get("COASSOC_SIMD") or None, "the environment variable COASSOC_SIMD"
-    usable = simd_levels()
-    if simd is None:
-        return usable[-1]
+        simd, source = os.environ.get("COASSOC_SIMD") or usable[-1], "the environment variable COASSOC_SIMD"
     if simd in usable:
         return simd
     for name, built, _ in _kernels.levels():

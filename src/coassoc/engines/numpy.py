@@ -34,9 +34,6 @@ class Numpy(Engine):
     def __init__(self, chunk_rows: int = 65536):
         self.chunk_rows = check_integer(chunk_rows, "chunk_rows")
 
-    def __repr__(self) -> str:
-        return f"Numpy(chunk_rows={self.chunk_rows})"
-
     def load(self, ensemble: Loadable, multiplicity: np.ndarray | None = None) -> NumpyRows:
         copies = participating_copies(ensemble, multiplicity)
         return NumpyRows(ensemble.codes, Layout.of(ensemble), copies, self.chunk_rows)

@@ -19,7 +19,7 @@ import numpy as np
 from ...core.counts import Counts, Layout, RowShares, ScoreTable, check_total_copies, smallest_unsigned
 from ...core.moves import Moves, MoveTable
 from ...core.objectives import ONE_SIDED
-from ..contract import Engine, Labelling, Loadable, Rows, Seeding, count_pairs
+from ..contract import Engine, Labelling, Loadable, Rows, Seeding
 from .device import SEED_ROWS, open_device
 
 _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
@@ -63,9 +63,6 @@ class Cuda(Engine):
 
     def __init__(self, device: int = 0):
         self.device = int(device)
-
-    def __repr__(self) -> str:
-        return f"Cuda(device={self.device})"
 
     def open(self) -> Any:
         """The device object the rows work with."""
@@ -289,14 +286,6 @@ class CudaRows(Rows):
 
     def codes_at(self, indices: Any) -> np.ndarray:
         return self.device.get(self.device.take(self.codes, indices))
-
-    def pair_counts(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        device, n_clusters = self.device, self.device.put(self.layout.n_clusters)
-        counts = np.empty((2, len(pairs)), np.int32)
-        for piece in self._pair_pieces(len(pairs)):
-            left, right = (device.take(self.codes, ends) for ends in device.put(pairs[piece].T))
-            counts[:, piece] = [device.get(part) for part in count_pairs(left, right, n_clusters)]
-        return counts[0], counts[1]
 
     # -- exchange ------------------------------------------------------------------------------------------
 
