@@ -135,7 +135,8 @@ ENDLESS = """
 import os
 import numpy as np
 import coassoc as ca
-from coassoc.engines import Native, ScoreTable, Start
+from coassoc.core.counts import ScoreTable
+from coassoc.engines import Native, Start
 codes = np.random.default_rng(0).integers(30, size=(400_000, 10)).astype(np.uint8)
 ensemble = ca.Ensemble.from_codes(codes[:50_000], np.full(10, 30))
 engine = Native({arguments})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..core.counts import Counts, Layout, ScoreTable
 from ..core.plugins import declared, loaded
 from .contract import Engine, Fit, Labelling, Loadable, Rows, Seeding, Start
 from .cuda.device import has_device
@@ -13,18 +12,14 @@ from .numpy import Numpy
 from .stream import Stream
 
 __all__ = [
-    "Counts",
     "Cuda",
     "Dask",
     "Engine",
     "Fit",
     "Labelling",
-    "Layout",
-    "Loadable",
     "Native",
     "Numpy",
     "Rows",
-    "ScoreTable",
     "Seeding",
     "Start",
     "Stream",

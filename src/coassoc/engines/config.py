@@ -39,12 +39,10 @@ def show_config(*, as_dict: bool = False) -> dict[str, Any] | None:
     >>> config["engine"] in ("native", "numpy")
     True
     """
-    simd: str | None = None
-    if why_missing is None:
-        try:
-            simd = simd_level()
-        except ValueError as error:
-            simd = f"error: {error}"
+    try:
+        simd = None if why_missing else simd_level()
+    except ValueError as error:
+        simd = f"error: {error}"
     cupy = map(version_of, ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"))  # a name per version of CUDA
     config = {
         "coassoc": version_of("coassoc") or "not installed",

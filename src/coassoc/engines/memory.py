@@ -108,24 +108,20 @@ class Budget:
 
     def __init__(self, total: int, directory: str | None = None):
         self.total, self.directory, self.used = total, directory, 0
-        self._lock = threading.Lock()
 
     def allocate(self, shape: int | tuple[int, ...], dtype: Any) -> np.ndarray:
         """An array of undefined content."""
         n_bytes = _bytes_of(shape, dtype)
-        with self._lock:
-            fits = n_bytes < _SMALL or self.used + n_bytes <= self.total
-            self.used += n_bytes if fits else 0
-        if fits:
-            array = np.empty(shape, dtype)
-            # views keep the array alive: the bytes count until the last of them is deleted
-            weakref.finalize(array, self._release, n_bytes).atexit = False
-            return array
-        return file_array(shape, dtype, self.directory)
+        if n_bytes >= _SMALL and self.used + n_bytes > self.total:
+            return file_array(shape, dtype, self.directory)
+        array = np.empty(shape, dtype)
+        self._use(n_bytes)
+        # views keep the array alive: the bytes count until the last of them is deleted
+        weakref.finalize(array, self._use, -n_bytes).atexit = False
+        return array
 
-    def _release(self, n_bytes: int) -> None:
-        with self._lock:
-            self.used -= n_bytes
+    def _use(self, n_bytes: int) -> None:
+        self.used += n_bytes
 
 
 def _bytes_of(shape: int | tuple[int, ...], dtype: Any) -> int:

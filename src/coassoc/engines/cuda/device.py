@@ -8,7 +8,7 @@ NVRTC, for the types and sizes needed, and cached by CuPy. CuPy is imported when
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -276,20 +276,13 @@ class CupyDevice(DeviceMemory):
 
     def count_rows(self, codes, starts, table_rows, labels, copies, alpha) -> None:
         p, k = codes.shape[1], alpha.shape[1]
-        ends = np.append(starts[1:].astype(np.int64), table_rows + 1)
-        there, first = self._constant(starts), 0
-        while first < p:
-            last = first + 1
-            while last < p and (ends[last] - starts[first]) * k * 4 <= self.shared_limit:
-                last += 1
-            shared = int(ends[last - 1] - starts[first]) * k * 4
-            fits = shared <= self.shared_limit
-            name = f"count_rows<{_type(codes)}, {_type(labels)}, {_bool(fits)}>"
+        there = self._constant(starts)
+        for first, last, shared in self._groups(np.append(starts.astype(np.int64), table_rows + 1) * k * 4):
+            name = f"count_rows<{_type(codes)}, {_type(labels)}, {_bool(shared > 0)}>"
             self._run(
                 name, len(codes), (codes, _i8(len(codes)), _i4(p), _i4(first), _i4(last), _i4(table_rows), _i4(k),
-                there, labels, copies, alpha), shared if fits else 0,
+                there, labels, copies, alpha), shared,
             )  # fmt: skip
-            first = last
 
     def own_scores(self, codes, labels, starts, table, scores) -> None:
         args = (codes, _i8(len(codes)), _i4(codes.shape[1]), _i4(table.shape[1]), self._constant(starts), table, labels)
@@ -414,20 +407,24 @@ class CupyDevice(DeviceMemory):
 
     def overlap_rows(self, codes, pairs, n_cells, factor, flat) -> None:
         """Add `factor` of every row (None: 1), of the type of `flat`, to the cells of its pairs of labels."""
-        ends, first, size = np.append(pairs[1:, 3], n_cells), 0, flat.dtype.itemsize
-        while first < len(pairs):
-            origin, last = int(pairs[first, 3]), first + 1
-            while last < len(pairs) and (ends[last] - origin) * size <= self.shared_limit:
-                last += 1
-            cells = int(ends[last - 1]) - origin
-            fits = cells * size <= self.shared_limit
+        cells = np.append(pairs[:, 3], n_cells)
+        for first, last, shared in self._groups(cells * flat.dtype.itemsize):
             some = self.put(pairs[first:last].astype(np.uint32))
             args = (
-                codes, _i8(len(codes)), _i4(codes.shape[1]), some, _i4(last - first), np.uint32(origin),
-                np.uint32(cells), factor, flat,
+                codes, _i8(len(codes)), _i4(codes.shape[1]), some, _i4(last - first), np.uint32(cells[first]),
+                np.uint32(cells[last] - cells[first]), factor, flat,
             )  # fmt: skip
-            name = f"overlap_rows<{_type(codes)}, {_type(flat)}, {_bool(fits)}>"
-            self._run(name, len(codes), args, cells * size if fits else 0)
+            self._run(f"overlap_rows<{_type(codes)}, {_type(flat)}, {_bool(shared > 0)}>", len(codes), args, shared)
+
+    def _groups(self, ends: np.ndarray) -> Iterator[tuple[int, int, int]]:
+        """Neighbouring parts that fit a block's shared memory together, and their bytes; 0 where a part does not."""
+        first = 0
+        while first < len(ends) - 1:
+            last = first + 1
+            while last < len(ends) - 1 and ends[last + 1] - ends[first] <= self.shared_limit:
+                last += 1
+            n_bytes = int(ends[last] - ends[first])
+            yield first, last, n_bytes if n_bytes <= self.shared_limit else 0
             first = last
 
     def row_shares(self, codes, starts, shares, units, copies) -> Any:
