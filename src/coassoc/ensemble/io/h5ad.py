@@ -34,15 +34,13 @@ class H5adTable(Table):
         super().__init__(path, options)
         self.file = h5py.File(path, "r")
         obs = self._member(self.file, "obs")
-        if obs is None:
-            raise ValueError("an HDF5 file without .obs, so not an h5ad file; write it with anndata.")
         if not isinstance(obs, h5py.Group):
-            raise ValueError("written by a very old anndata; open and save it with a present one.")
+            raise ValueError("an HDF5 file without .obs, so not an h5ad file; write it with a present anndata.")
         self.obs, self.index = obs, _text(obs.attrs.get("_index", "_index"))
         self.n_rows = int(self._vector(obs, self.index).shape[0])
-        listed = [_text(name) for name in np.ravel(obs.attrs.get("column-order", []))]
-        names = [name for name in (listed or list(obs)) if name not in (self.index, "__categories")]
-        self.names = [name for name in dict.fromkeys(names) if self._member(obs, name) is not None]
+        names = [_text(name) for name in np.ravel(obs.attrs.get("column-order", []))] or list(obs)
+        members = (name for name in dict.fromkeys(names) if self._member(obs, name) is not None)
+        self.names = [name for name in members if name != self.index]
 
     def pieces(self) -> list[Piece]:
         return self.row_pieces()
@@ -64,15 +62,12 @@ class H5adTable(Table):
 
     def _vector(self, group: Any, name: str, n_rows: int | None = None) -> Any:
         """A one-dimensional dataset stored in this file."""
-        found, where = self._member(group, name), f"{group.name}/{name}"
-        if not isinstance(found, h5py.Dataset) or found.external is not None or found.is_virtual:
-            raise ValueError(f"{where} is not a plain array of this file; write it with anndata.")
-        if found.ndim != 1:
-            raise ValueError(f"{where} has shape {found.shape}; a column of .obs is a vector.")
+        found = self._member(group, name)
+        plain = isinstance(found, h5py.Dataset) and found.external is None and not found.is_virtual
+        if not plain or found.ndim != 1 or found.dtype.kind not in "OSUiufb":
+            raise ValueError(f"{group.name}/{name} is not a vector of numbers or text in this file, as anndata writes.")
         if n_rows is not None and found.shape[0] != n_rows:
             raise DamagedFile(f"column {name!r} has {found.shape[0]} rows, .obs has {n_rows}")
-        if found.dtype.kind not in "OSUiufb":
-            raise ValueError(f"{where} has type {found.dtype}; labels are numbers or text.")
         return found
 
     def _read(self, name: str, rows: slice) -> Any:
@@ -81,17 +76,13 @@ class H5adTable(Table):
             return pa.array([str(value) for value in _values(self._vector(self.obs, self.index), rows)])
         item = self._member(self.obs, name)
         if not isinstance(item, h5py.Group):
-            dataset = self._vector(self.obs, name, self.n_rows)
-            if "categories" in dataset.attrs:
-                raise ValueError("written by an old anndata; save it with a present one.")
-            return arrow_array(_values(dataset, rows))
-        kind = _text(item.attrs.get("encoding-type", ""))
-        if kind == "categorical" or {"codes", "categories"} <= set(item):
+            return arrow_array(_values(self._vector(self.obs, name, self.n_rows), rows))
+        if {"codes", "categories"} <= set(item):
             return self._categorical(item, name, rows)
         if {"values", "mask"} <= set(item):  # nullable integers, booleans and strings
             values, mask = (_values(self._vector(item, part, self.n_rows), rows) for part in ("values", "mask"))
             return pa.array(values, mask=mask.astype(bool))
-        raise ValueError(f"column {name!r} of .obs is of kind {kind or 'unknown'!r}, which holds no labels.")
+        raise ValueError(f"column {name!r} of .obs holds no labels; leave it out.")
 
     def _categorical(self, item: Any, name: str, rows: slice) -> Any:
         codes, categories = self._vector(item, "codes", self.n_rows), self._vector(item, "categories")
@@ -105,10 +96,8 @@ class H5adTable(Table):
         if labels.dtype == object and not item.attrs.get(_TEXT, False):
             numbers = [label_of(label) for label in labels]
             if all(isinstance(number, int) for number in numbers):
-                # clusters are often called "0", "1", ...: then they are numbers, and −1 is missing
-                labels = np.array(numbers, dtype=np.int64)
-        found = pa.array(indices.astype(np.int32), mask=indices < 0)
-        return pa.DictionaryArray.from_arrays(found, pa.array(labels.tolist() if labels.dtype == object else labels))
+                labels = np.array(numbers, dtype=np.int64)  # "0", "1", ...: then −1 is missing
+        return pa.DictionaryArray.from_arrays(pa.array(indices.astype(np.int32), mask=indices < 0), pa.array(labels))
 
     @classmethod
     def write(cls, target: Any, content: Content) -> None:

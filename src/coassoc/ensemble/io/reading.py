@@ -8,7 +8,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from itertools import chain
@@ -42,14 +42,14 @@ def read_ensemble(
 ) -> Ensemble:
     """Read clusterings from a file, or from one file per clustering.
 
-    The page on files has every rule: which cells are missing, which columns are ids, what a header is.
+    The page on files has every rule. Time and memory are linear in the number of labels, and nothing is ever unpickled.
+    ``Ensemble(path)`` reads the same files piece by piece, for tables larger than memory.
 
     Parameters
     ----------
     path : str, path or list of them
         A file of any format on the page on files, or a folder of files that make one table; ``"-"`` is standard input.
-        With several files, their partitions are joined by id (an item that a file does not mention is missing there),
-        or put side by side when no file has ids. The format of a file is found from its first bytes and its name.
+        The partitions of several files are joined by id, or put side by side when no file has ids.
     columns : str or list of str, default=None
         Columns that hold clusterings, by name or pattern (``"leiden*"``), in this order. None is every column but
         the ids, the classes and those whose first rows hold no labels (hardly any value repeats; measurements, dates):
@@ -58,16 +58,15 @@ def read_ensemble(
         Column that names the items; its values must differ. None takes a first column with a usual name for ids (id,
         index, barcode, cell_id or without a name); False takes none. The ids of annotated data are its index.
     class_column : str, bool or None, default=None
-        Column of known classes: kept for scoring, never part of the ensemble. None takes a column called class,
-        classes, truth, ground_truth or target, and with a warning one called label, cell_type, y_true or the like
-        beside two clusterings, unless `columns` is given; False takes none.
+        Column of known classes, kept for scoring. None takes a column with a usual name for classes (class, truth,
+        target; beside two clusterings also label, cell_type, y and the like, with a warning); False takes none.
     missing : {"negative", "nan", "cluster", "singletons"}, default="negative"
         What a missing label is and becomes, see :class:`Ensemble`. Empty cells, NA, NaN, null and None are missing
         in text files; HDBSCAN's −1 and −2, −3 are under ``"negative"``.
     exclude : str or list of str, default=()
         Columns left out, by name or pattern.
     format : str or None, default=None
-        Format of the file when its name does not say: a name on the page on files.
+        Name of the format; None finds it from the first bytes and the name of the file.
     delimiter : str or None, default=None
         Separator of text files. None is whichever of ``, tab ; |`` splits the first line, unless the name promises one.
     header : bool or None, default=None
@@ -83,11 +82,6 @@ def read_ensemble(
     -------
     Ensemble
         Its ``item_ids`` and ``classes`` are arrays where the file has them, else None.
-
-    Notes
-    -----
-    Time and memory are linear in the number of labels, and nothing is ever unpickled. Files other than NumPy's single
-    arrays need pyarrow. ``Ensemble(path)`` reads the same files piece by piece, for tables larger than memory.
 
     Examples
     --------
@@ -119,7 +113,7 @@ def read_ensemble(
         with standard_input(format) if str(path) == "-" else nullcontext(path) as file:
             parts.append(LabelFile(file, **reading).read())
     with naming(paths[0]):
-        return _ensemble(parts[0] if len(parts) == 1 else _join(parts, paths), missing)
+        return (parts[0] if len(parts) == 1 else _join(parts, paths)).ensemble(missing)
 
 
 class _Part(NamedTuple):
@@ -133,11 +127,10 @@ class _Part(NamedTuple):
     def n_rows(self) -> int:
         return len(next(iter(self.columns.values())))
 
-
-def _ensemble(part: _Part, missing: str) -> Ensemble:
-    ensemble = Ensemble.from_partitions(part.columns, missing=missing)
-    ensemble.item_ids, ensemble.classes = part.ids, part.classes
-    return ensemble
+    def ensemble(self, missing: str) -> Ensemble:
+        ensemble = Ensemble.from_partitions(self.columns, missing=missing)
+        ensemble.item_ids, ensemble.classes = self.ids, self.classes
+        return ensemble
 
 
 class LabelFile(Source):
@@ -169,7 +162,7 @@ class LabelFile(Source):
             roles = choice.look(self.roles, self.table, first)
             self._started: Iterator[Any] | None = chain(first, batches)
             if roles != self.roles:
-                batches.close()  # type: ignore[attr-defined]
+                batches.close()
                 self.roles, self._started = roles, None
         self.kind, self.what, self.names, self.n_rows = "file", path.name, roles.partitions, self.table.n_rows
 
@@ -179,12 +172,11 @@ class LabelFile(Source):
         columns, options = tuple(self.names), self.table.options
         return [FileBlock(self.format.name, columns, options, piece) for piece in self.table.pieces()]
 
-    def _read(self, columns: list[str]) -> Iterator[Any]:
+    def _read(self, columns: list[str]) -> Generator[Any]:
         """Batches of some columns; columns of arrays get names where they play several parts."""
-        batches = self.table.batches(columns, self.roles.ids)
-        if self.table.array is None or columns == self.roles.partitions:
-            return batches
-        return (record_batch(dict(zip(columns, map(arrow_array, batch.T)))) for batch in batches)
+        named = self.table.array is not None and columns != self.roles.partitions
+        for batch in self.table.batches(columns, self.roles.ids):
+            yield record_batch(dict(zip(columns, map(arrow_array, batch.T)))) if named else batch
 
     def batches(self, all_roles: bool = False) -> Iterator[Any]:
         """The partitions, or all columns: the first time from where looking at the first rows has left off."""
@@ -204,7 +196,7 @@ class LabelFile(Source):
         with naming(self.path):
             if self.table.array is not None and self.roles.all == self.table.names:
                 return Ensemble(self.table.array, missing=missing)
-            return _ensemble(self.read(), missing)
+            return self.read().ensemble(missing)
 
     def read(self) -> _Part:
         """What the file says."""
@@ -212,24 +204,22 @@ class LabelFile(Source):
             batches = list(self.batches(all_roles=True))
             self.table.close()
             columns = gather(batches, self.roles.partitions)
-            return _Part(columns, self._aside(self.roles.ids, batches), self._aside(self.roles.classes, batches))
+            return _Part(columns, *(self.aside(name, batches) for name in (self.roles.ids, self.roles.classes)))
 
-    def aside(self, name: str | None) -> np.ndarray | None:
-        """The column of ids or of classes, read alone."""
-        with naming(self.path):
-            return None if name is None else self._aside(name, self._read([name]))
-
-    def _aside(self, name: str | None, batches: Iterable[Any]) -> np.ndarray | None:
+    def aside(self, name: str | None, batches: Iterable[Any] | None = None) -> np.ndarray | None:
+        """The column of ids or of classes, read alone where no `batches` hold it."""
         if name is None:
             return None
-        if name != self.roles.ids:
-            return gather(batches, [name])[name].values()
-        return check_ids(np.concatenate([ids_in(batch, name) for batch in batches]), self.path, name)
+        with naming(self.path):
+            batches = self._read([name]) if batches is None else batches
+            if name != self.roles.ids:
+                return gather(batches, [name])[name].values()
+            return check_ids(np.concatenate([ids_in(batch, name) for batch in batches]), name)
 
 
-def check_ids(ids: np.ndarray, path: Path, name: str) -> np.ndarray:
+def check_ids(ids: np.ndarray, column: str) -> np.ndarray:
     """Ids; each names one item."""
-    what = f"the ids of {path.name}" if name.startswith("\x00") else f"id_column {name!r} of {path.name}"
+    what = "the ids" if column.startswith("\x00") else f"id_column {column!r}"
     values = ids.tolist()
     known = set(values)
     if len(known) == len(values) and not known & {None, ""}:  # the usual case, quickly

@@ -38,7 +38,8 @@ def write_ensemble(
     path : str or path
         Where to; ``"-"`` is standard output, for text.
     ensemble : Ensemble
-        What to write, with its ids and classes (columns ``id`` and ``class``) where it has them.
+        What to write, with its ids and classes (columns ``id`` and ``class``) where it has them. Partitions without
+        names of their own (0, 1, 2, ...) are called partition_0 and so on in files that need names.
     format : str or None, default=None
         A name on the page on files; None takes it from the name. A single array holds integers: the labels when they
         are all non-negative integers, else their codes, and −1 for a missing one.
@@ -47,11 +48,6 @@ def write_ensemble(
     force : bool, default=False
         Overwrite an existing file.
 
-    Notes
-    -----
-    Partitions without names of their own (0, 1, 2, ...) are called partition_0 and so on in files that need names.
-    Text that would be read as a number, as missing or as a formula is marked with an apostrophe in text and in sheets.
-
     Examples
     --------
     >>> import pathlib, tempfile
@@ -59,20 +55,12 @@ def write_ensemble(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "labels.csv")
     ...     ca.write_ensemble(path, ca.Ensemble([[0, "a"], [1, None]]))
-    ...     print(path.read_text())
-    partition_0,partition_1
-    0,a
-    1,
-    <BLANKLINE>
+    ...     path.read_text()
+    'partition_0,partition_1\\n0,a\\n1,\\n'
     """
     found = table_format(path, format)
-    names = list(ensemble.names)
-    if found.keeps_names:
-        names = _check_names(names, ensemble)
-    elif len(set(names)) < len(names):
-        raise ValueError(f"names must differ, got {listing(names)}; rename the partitions.")
     _check_ids(ensemble.item_ids)
-    columns = {name: _partition(ensemble, j) for j, name in enumerate(names)}
+    columns = {name: _partition(ensemble, j) for j, name in enumerate(_names(ensemble, found))}
     classes = None if ensemble.classes is None else _column(ensemble.classes)
     content = Content(columns, ensemble.n_samples, ensemble.item_ids, classes, delimiter)
     _write(path, found, force, lambda target: found.write(target, content))
@@ -124,12 +112,8 @@ def write_labels(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "consensus.csv")
     ...     ca.write_labels(path, [0, 0, 1], ids=["a", "b", "c"])
-    ...     print(path.read_text())
-    id,consensus
-    a,0
-    b,0
-    c,1
-    <BLANKLINE>
+    ...     path.read_text()
+    'id,consensus\\na,0\\nb,0\\nc,1\\n'
     """
     given = {key: np.asarray(one) for key, one in (labels if isinstance(labels, dict) else {name: labels}).items()}
     shapes = {one.shape for one in given.values()}
@@ -164,9 +148,8 @@ def table_format(path: Any, format: str | None = None) -> Format:
     able = [known for known in formats() if known.write]
     found = format_called(format) if format else TextTable if str(path) == "-" else suffix_format(Path(path))
     if found not in able:
-        what = f"the name {Path(path).name!r} does not say which format to write" if found is None else (
-            f"{found.name} files are read, not written"
-        )  # fmt: skip
+        unknown = f"the name {Path(path).name!r} does not say which format to write"
+        what = f"{found.name} files are read, not written" if found else unknown
         raise ValueError(f"{what}; end the name in one of {endings()}.")
     found.check_packages()
     return found
@@ -205,21 +188,21 @@ def _check_ids(ids: Any) -> None:
             raise ValueError(f"ids must not be empty, but that of item {i} is; give every item a short name.")
 
 
-def _check_names(names: list[str], ensemble: Ensemble) -> list[str]:
+def _names(ensemble: Ensemble, found: Format) -> list[str]:
     """Names of the columns; refuses names that a reader would take for something else."""
-    if names == [str(j) for j in range(len(names))]:
-        return [f"partition_{name}" for name in names]
-    wrong = [name for name in names if name == "" or names.count(name) > 1 or is_class_name(name) or "\x00" in name]
-    wrong += class_names(names)
-    if ensemble.item_ids is None and is_id_name(names[0]):
-        wrong.append(names[0])
-    if ensemble.item_ids is not None and "id" in names:
-        wrong.append("id")
+    names = list(ensemble.names)
+    wrong = {name for name in names if names.count(name) > 1}
+    if found.keeps_names:
+        if names == [str(j) for j in range(len(names))]:
+            return [f"partition_{name}" for name in names]
+        wrong |= {name for name in names if name == "" or is_class_name(name) or "\x00" in name}
+        wrong |= set(class_names(names)) | ({"id"} & set(names) if ensemble.item_ids is not None else set())
+        wrong |= {name for name in names[:1] if is_id_name(name)} if ensemble.item_ids is None else set()
     if wrong:
         able = " or ".join(known.name for known in several() if not known.keeps_names)
         raise ValueError(
-            f"names must differ, and must not be read as ids or classes: rename {listing(sorted(set(wrong)))}, or "
-            f"write {able}, which stores any names."
+            f"names must differ, and must not be read as ids or classes: rename {listing(sorted(wrong))}, or write "
+            f"{able}, which stores any names."
         )
     return names
 
@@ -230,9 +213,7 @@ def _partition(ensemble: Ensemble, j: int) -> Dictionary:
     known = {str(label) for label in labels}
     fresh = (i for i in range(2 * len(labels)) if str(i) not in known)
     labels = [next(fresh) if label is None or label != label else label for label in labels]
-    codes = ensemble.codes[:, j].astype(np.int32)
-    codes[ensemble.partition(j) < 0] = -1
-    return Dictionary(codes, label_array(labels))
+    return Dictionary(ensemble.partition(j).astype(np.int32), label_array(labels))
 
 
 def _column(values: np.ndarray) -> Any:
@@ -289,8 +270,4 @@ def _write_part(path: str, names: Sequence[str], ids: Any, *values: np.ndarray) 
         name, blocks = ids
         texts = np.concatenate([ids_in(batch, name) for block in blocks for batch in batches_in(block)])
         columns = {name: pa.array(texts), **columns}
-    if not Path(path).parent.is_dir():
-        raise FileNotFoundError(
-            f"a worker cannot see the folder {Path(path).parent.parent}; all workers must share it."
-        )
     pq.write_table(pa.table(columns), path)
