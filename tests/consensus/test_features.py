@@ -1,7 +1,5 @@
 """ConsensusClustering: the same as its two halves, the same for any number of jobs, predict through the base models."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

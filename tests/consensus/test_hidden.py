@@ -1,7 +1,5 @@
 """Small clusters that most finer clusterings share and the answer lacks, against sets of items."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

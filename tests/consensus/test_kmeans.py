@@ -1,6 +1,4 @@
-"""KMeansConsensus: one seed one answer, exact symmetries, and never below the exhaustive minimum."""
-
-from __future__ import annotations
+"""KMeansConsensus, SEC and ECC against k-means written out; never below the exhaustive minimum."""
 
 import warnings
 
@@ -11,6 +9,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
 import oracle
+from coassoc.core.objectives import ECCObjective, SECObjective, fix_table
+from coassoc.engines import Numpy
 
 
 def fit(table, k=3, *, copies=None, **options):
@@ -70,9 +70,6 @@ def test_the_best_of_fifty_starts_is_nearly_always_the_exhaustive_minimum():
     assert reached >= 95
 
 
-# -- missing labels ------------------------------------------------------------------------------------------
-
-
 def test_nested_clusterings_with_missing_labels_keep_the_finer_one():
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -101,3 +98,143 @@ def test_items_that_take_no_part_change_no_seed():
     for seed in range(10):
         plain, padded = fit(table, 4, random_state=seed, n_init=1), ca.KMeansConsensus(4, random_state=seed, n_init=1)
         assert (padded.fit(more, sample_weight=weight).labels_[: len(table)] == plain.labels_).all()
+
+
+class DenseSEC(oracle.Dense):
+    """Weighted k-means with every row, weight and centre written out."""
+
+    def __init__(self, table, v=None, copies=None):
+        super().__init__(table, v, copies)
+        self.scale = np.sqrt(self.v[self.owner])  # H with √v_j per column is the weighted co-association
+        sizes = self.copies @ self.H
+        self.w = self.H @ (self.v[self.owner] * sizes)
+        self.points = np.divide(self.H * self.scale, self.w[:, None], where=self.w[:, None] > 0, out=0.0 * self.H)
+
+    def centres(self, labels, k):
+        out = np.zeros((k, self.H.shape[1]))
+        for c in range(k):
+            mass = self.copies * self.w * (np.asarray(labels) == c)
+            if mass.sum() > 0:
+                out[c] = mass @ self.points / mass.sum()
+        return out
+
+    def costs(self, labels, k):
+        """w_i |h_i/w_i − m_c|² for every item and cluster."""
+        gaps = self.points[:, None, :] - self.centres(labels, k)[None]
+        return self.w[:, None] * (gaps**2).sum(axis=2)
+
+    def values(self, labels, k):
+        """The same as a table: what is left of the cost once |h_i|²/w_i, a constant of the item, is taken out."""
+        sizes, centres = self.copies @ self.H, self.centres(labels, k)
+        return 2.0 * self.scale[:, None] * centres.T - (self.v[self.owner] * sizes)[:, None] * (centres**2).sum(axis=1)
+
+
+class DenseECC(oracle.Dense):
+    """Shares of every label in every cluster, and the divergences of the items from them."""
+
+    def __init__(self, table, v=None, copies=None, epsilon=1e-3, floor=False):
+        super().__init__(table, v, copies)
+        self.epsilon, self.floor = epsilon, floor
+
+    def shares(self, labels, k):
+        alpha = self.counts(labels, k)
+        out = np.zeros(alpha.shape)
+        for j in range(len(self.v)):
+            block = self.owner == j
+            n_labels = block.sum()
+            for c in range(k):
+                seen = alpha[block, c].sum()
+                if not self.floor:
+                    out[block, c] = (alpha[block, c] + self.epsilon) / (seen + self.epsilon * n_labels)
+                elif seen:
+                    out[block, c] = np.maximum(alpha[block, c] / seen, self.epsilon)
+                else:
+                    out[block, c] = 1 / n_labels
+        return out
+
+    def values(self, labels, k):
+        return self.v[self.owner][:, None] * np.log(self.shares(labels, k))
+
+    def loss(self, labels, k):
+        mass = self.counts(labels, k) + (0.0 if self.floor else self.epsilon)
+        return -np.where(mass > 0, mass * self.values(labels, k), 0.0).sum()
+
+
+@pytest.mark.parametrize("method", ["sec", "additive", "floor"])
+@pytest.mark.parametrize("seed", range(12))
+def test_labels_equal_a_dense_run_from_the_same_start(seed, method):
+    rng = np.random.default_rng(seed)
+    table = oracle.planted(rng, n=int(rng.integers(20, 70)), p=int(rng.integers(2, 7)), noise=0.3)
+    if seed % 2:
+        table[rng.random(table.shape) < 0.15] = -1
+    copies = rng.integers(0, 4, size=len(table)) if seed % 3 == 0 else None
+    v = rng.random(table.shape[1]) + 0.2 if seed % 5 == 0 else None
+    normed = None if v is None else v * len(v) / v.sum()
+    k, epsilon, start = 4, [1e-3, 0.5, 1e-8][seed % 3], np.arange(len(table)) % 4
+    if method == "sec":
+        dense, model = DenseSEC(table, normed, copies), ca.SEC(k)
+    else:
+        dense = DenseECC(table, normed, copies, epsilon, method == "floor")
+        model = ca.ECC(k, smoothing=method, epsilon=epsilon)
+    labels = start
+    for passes in (1, 2, 3):
+        model.set_params(init=start, max_iter=passes, partition_weights=v, engine="numpy")
+        model.fit(table, sample_weight=copies)
+        if (model.cluster_sizes_ == 0).any() or model.stop_reason_ != "max_iter":
+            break  # a refill or the end: the dense pass knows neither
+        values = dense.values(labels, k)
+        (rounded, bits), scores = dense.rounded(values), dense.H @ values
+        labels, seen = (dense.H @ rounded).argmax(axis=1), model.labels_ >= 0
+        assert (model.labels_[seen] == labels[seen]).all()
+        assert method == "sec" or model.loss_ == pytest.approx(dense.loss(labels, k), rel=1e-12)
+        # with float64 scores, the same wherever the gap exceeds what rounding can move
+        top = np.sort(scores, axis=1)
+        clear = seen & (top[:, -1] - top[:, -2] > len(dense.v) * 2.0**-bits)
+        assert clear.sum() > 0.5 * seen.sum()
+        assert (scores.argmax(axis=1)[clear] == model.labels_[clear]).all()
+        if method == "sec":  # scores and costs add up to a constant of the item
+            rows = Numpy().load(ca.Ensemble(table), copies)
+            counts = rows.counts(rows.labelling(k, labels.astype(np.int32)))
+            scores = dense.H @ SECObjective(dense.v, dense.copies @ dense.H).table(counts)
+            total = scores[seen] + dense.costs(labels, k)[seen]
+            np.testing.assert_allclose(total, np.repeat(total[:, :1], k, axis=1), rtol=1e-9)
+
+
+def test_sec_loss_is_the_normalised_cut_of_the_coassociation_graph():
+    table = oracle.planted(np.random.default_rng(3), n=40)
+    model = ca.SEC(3, random_state=0, engine="numpy").fit(table)
+    graph = ca.Ensemble(table).coassociation("all") * table.shape[1]
+    inside = [model.labels_ == c for c in range(3)]
+    cut = sum(graph[own][:, ~own].sum() / graph[own].sum() for own in inside)
+    assert model.loss_ == pytest.approx(cut, rel=1e-12)
+    # moving any single item never beats a converged partition by a Lloyd step
+    costs = DenseSEC(table).costs(model.labels_, 3)
+    assert (costs[np.arange(40), model.labels_] <= costs.min(axis=1) + 1e-9).all()
+
+
+def test_sec_scores_of_an_empty_centre_are_zero():
+    rows = Numpy().load(ca.Ensemble([[0, 0], [0, 0], [1, 1], [1, 1]]))
+    counts = rows.counts(rows.labelling(2, np.zeros(4, np.int32)))
+    scores = SECObjective(np.ones(2), np.array([2, 2, 2, 2])).table(counts)
+    assert (scores[:, 1] == 0).all() and np.isfinite(scores).all()
+    assert fix_table(scores, rows.layout).values.shape == (4, 2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ecc_refill_cost_is_exactly_what_the_loss_falls_by(seed):
+    rng = np.random.default_rng(seed)
+    table = oracle.planted(rng, n=12, p=3, noise=0.5)
+    table[0, 1] = -1
+    epsilon = [1e-3, 0.2][seed % 2]
+    dense = DenseECC(table, epsilon=epsilon)
+    labels = np.zeros(12, int)  # cluster 1 is empty
+    rows = Numpy().load(ca.Ensemble(table))
+    counts = rows.counts(rows.labelling(2, labels.astype(np.int32)))
+    gains = dense.H @ ECCObjective(np.ones(3), epsilon).cost_table(counts)[:, 0]
+    shares = dense.shares(labels, 2)
+    for i in range(12):
+        alone = dense.shares(np.where(np.arange(12) == i, 1, -1), 2)[:, 1]
+        # the item leaves for a centre on itself, the other centre stays
+        before = -dense.H[i] @ np.log(shares[:, 0]) - epsilon * np.log(shares[:, 1]).sum()
+        after = -dense.H[i] @ np.log(alone) - epsilon * np.log(alone).sum()
+        assert gains[i] == pytest.approx(before - after, rel=1e-9, abs=1e-12)

@@ -1,7 +1,5 @@
 """GraphConsensus and stable_leiden: weights by hand, seeds, containers, what is refused."""
 
-from __future__ import annotations
-
 import random
 import sys
 

@@ -1,16 +1,16 @@
 """The loop: passes equal dense k-means, losses fall, empty clusters are refilled, seeding is exact."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 import oracle
-from coassoc.consensus.lloyd import TooFewRows, lloyd, random_rows, seed_rows
+from coassoc.consensus import lloyd as loop
+from coassoc.consensus.lloyd import Starts, TooFewRows, lloyd, random_rows, seed_rows
 from coassoc.core.checks import stream
 from coassoc.core.objectives import KMeansObjective, fix_table, seeding_weights
 from coassoc.engines import Numpy
@@ -97,24 +97,6 @@ def test_a_pass_that_gains_nothing_is_taken_back(engine):
     assert (dense.step(final, 2) != final).any()
 
 
-# -- empty clusters ------------------------------------------------------------------------------------------
-
-
-def test_empty_clusters_are_refilled_from_the_worst_placed_row(engine):
-    """Three far groups, and a start whose third centre no row is nearest to."""
-    table = np.repeat([[0, 0, 0, 0], [1, 1, 1, 1], [2, 2, 2, 2]], [5, 4, 3], axis=0)
-    table[11] = [2, 2, 2, 1]
-    rows = loaded(table, None, engine)
-    start = rows.counts(rows.labelling(3, np.repeat([0, 1, 1], [5, 4, 3])))
-    assert start.sizes.tolist() == [5, 7, 0]
-    fit = lloyd(rows, KMeansObjective(np.ones(4)), start, 300)
-    assert fit.loss == pytest.approx(4 / 3)  # the three groups; the odd row costs 3 − (2² + 1²)/3
-    assert oracle.same_partition(np.array(rows.labels(fit.labelling)), np.repeat([0, 1, 2], [5, 4, 3]))
-
-
-# -- seeding -------------------------------------------------------------------------------------------------
-
-
 def slow_seeding(case, k, seed, weights):
     """Greedy k-means++ with every copy written out, every distance by hand."""
     table, _ = case.repeated()
@@ -174,3 +156,54 @@ def test_random_rows_are_items(engine):
     written_out = ca.Ensemble(table).take(np.repeat(np.arange(5), copies))
     repeated = random_rows(engine.load(written_out), 2, stream(3))
     assert same.tolist() == repeated.tolist()
+
+
+@pytest.mark.parametrize("init", ["k-means++", "random"])
+def test_the_best_of_several_starts_is_the_first_of_lowest_loss(init):
+    ensemble = ca.Ensemble(np.random.default_rng(1).integers(0, 4, size=(60, 5)))
+    engine, v = ca.engines.Numpy(), np.ones(5)
+    with engine.load(ensemble) as rows:
+        best = loop.best_start(rows, engine, KMeansObjective(v), v, Starts(4, 6, 100, 0, init))
+        labels = rows.labels(best.labelling)
+        losses = []
+        for n_init in range(1, 7):  # start r is the same however many there are
+            losses.append(loop.best_start(rows, engine, KMeansObjective(v), v, Starts(4, n_init, 100, 0, init)).loss)
+    assert losses == sorted(losses, reverse=True) and losses[-1] < losses[0]
+    assert best.loss == losses[-1] == pytest.approx(ca.kmeans_loss(ensemble, labels))
+
+
+def test_fewer_clusters_are_fitted_where_fewer_rows_differ():
+    asked = []
+
+    def fit(k):
+        asked.append(k)
+        if k > 3:
+            raise TooFewRows(k, 5 if k > 5 else 3)
+        return "fit"
+
+    with pytest.warns(ConvergenceWarning, match="n_clusters=9 is larger than the number of different label rows, 3;"):
+        assert loop.with_fewer_clusters(fit, 9) == ("fit", 3)
+    assert asked == [9, 5, 3] and loop.with_fewer_clusters(fit, 9, silent=True) == ("fit", 3)
+
+
+def test_a_given_start_is_where_the_passes_begin(engine):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        table = oracle.table_with_holes(rng, holes=False)
+        start = rng.integers(4, size=80)
+        start[:: 3 if seed % 2 else 100] = -1  # items without a start do not pull a center
+        km = ca.KMeansConsensus(4, init=start, max_iter=1, engine=engine).fit(table)
+        assert (km.labels_ == oracle.Dense(table).step(start, 4)).all()
+
+
+@pytest.mark.parametrize("left_out", [0, 1])
+def test_a_start_that_finds_too_few_rows_is_left_out(monkeypatch, left_out):
+    table, real, numbers = oracle.table_with_holes(np.random.default_rng(0)), loop.seeded_fits, iter(range(100))
+
+    def one_short(*given):
+        return [TooFewRows(4, 2) if next(numbers) == left_out else fit for fit in real(*given)]
+
+    monkeypatch.setattr(loop, "seeded_fits", one_short)
+    km = ca.KMeansConsensus(4, n_init=2, random_state=0, engine="numpy").fit(table)
+    assert km.n_clusters_ == 4
+    assert (km.predict(table) == km.labels_).all()

@@ -1,7 +1,5 @@
 """Fitted models as files: they come back the same, nothing in them runs, damage is reported."""
 
-from __future__ import annotations
-
 import copy
 import io
 import json
@@ -111,9 +109,6 @@ def test_skops_is_needed(tmp_path, monkeypatch):
     for action in (lambda: model.save(tmp_path / "m.skops"), lambda: ca.load(tmp_path / "m.skops")):
         with pytest.raises(ImportError, match=r"pip install 'coassoc\[models\]'"):
             action()
-
-
-# -- hostile files ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The registry: a new method is one module and one line, and shows up everywhere."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """ca.tl and ca.pl on real AnnData objects: what is written, read back by anndata itself, and drawn."""
 
-from __future__ import annotations
-
 import json
 import warnings
 

@@ -22,9 +22,6 @@ def sample_of(table, copies=None):
     return Sample(ca.engines.Numpy().load(ca.Ensemble(table), copies), np.random.default_rng(0))
 
 
-# -- the embedding ------------------------------------------------------------------------------------------
-
-
 def bipartite(table, u):
     """Eigenvalues and item vectors of the normalised bipartite graph of items and base clusters, written out."""
     b = ca.Ensemble(table).one_hot().toarray() * u
@@ -67,19 +64,12 @@ def test_uncertainty_of_many_base_clusters_is_that_of_few(monkeypatch):
     assert sample_of(table).uncertainty(0.4) == pytest.approx(expected)
 
 
-def test_an_isolated_base_cluster_has_no_walk():
-    graph = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    assert walk_similarity(graph, 3)[2].tolist() == [0.0, 0.0, 1.0]
-
-
-def test_base_clusters_without_weight_have_no_vector():
+def test_base_clusters_without_weight_have_no_walk_and_no_vector():
     graph = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
+    assert walk_similarity(graph, 3)[2].tolist() == [0.0, 0.0, 1.0]
     vectors, values = graph_vectors(graph, 3, np.random.default_rng(0))
     assert vectors.shape == (3, 2) and values == pytest.approx([1.0, 1 / 3])
     assert vectors[2].tolist() == [0.0, 0.0]
-
-
-# -- the objective ------------------------------------------------------------------------------------------
 
 
 def test_sums_of_rounded_vectors_are_exact_and_the_loss_is_that_of_the_items():
@@ -119,9 +109,6 @@ def test_seeds_are_different_points_also_when_points_coincide():
     assert {0 if c < 2 else 1 for c in seeding.choose(2, np.random.default_rng(1))} == {0, 1}
 
 
-# -- samples, weights, missing ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_planted_blocks_are_found_also_from_a_sample_of_the_items(method, missing, monkeypatch):
@@ -156,9 +143,6 @@ def test_fewer_clusters_than_asked_for_are_a_warning():
             model = method(4, random_state=0).fit(table)
         assert model.n_clusters_ == len(set(model.labels_.tolist())) <= 4
         assert (model.n_clusters_ < 4) == any(w.category is ConvergenceWarning for w in caught)
-
-
-# -- eigenvectors -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("k", [1, 5, 12])

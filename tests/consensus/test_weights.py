@@ -1,4 +1,4 @@
-"""Weights of partitions and of base clusters, and refits from a given consensus."""
+"""Weights of partitions and of base clusters."""
 
 import gc
 import weakref
@@ -49,15 +49,6 @@ def test_scores_take_agreement_too(name):
     np.testing.assert_array_equal(*(getattr(found, "own", found) for found in (named, given)))
     with pytest.raises(ValueError, match="partition_weights must be None, 'agreement' or one number per partition"):
         score(table, truth, partition_weights="best")
-
-
-@pytest.mark.parametrize("method", [ca.KMeansConsensus, ca.DensityConsensus, ca.AgreementConsensus])
-def test_a_refit_of_more_items_and_partitions_starts_from_the_last_consensus(method):
-    table, truth = blocks()
-    first = method(4, random_state=0).fit(table[:120, :5])
-    start = np.concatenate([first.labels_, first.predict(table[120:, :5])])
-    model = method(4, init=start, random_state=0).fit(table)
-    assert ca.nmi(model.labels_, truth) > 0.95 and model.density_ == ca.density(table, model.labels_)
 
 
 def test_fit_does_not_keep_the_ensemble():

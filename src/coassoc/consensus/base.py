@@ -13,6 +13,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..core.checks import check_integer
 from ..core.counts import Counts, Layout, ScoreTable, cluster_densities, mean_density
 from ..engines import Engine, Rows, resolve
 from ..ensemble import Ensemble
@@ -176,6 +177,10 @@ class ConsensusEstimator(
         with engine.load(ensemble, copies) as rows:
             self._check_n_clusters(rows.n_rows)
             yield rows, engine
+
+    def _integers(self, *names: str) -> list[int]:
+        """Parameters that are numbers from 1 on."""
+        return [check_integer(getattr(self, name), name) for name in names]
 
     def _check_n_clusters(self, n_samples: int) -> None:
         """Reject more clusters than items, as scikit-learn does, unless `n_clusters` is an upper limit or no number."""

@@ -120,8 +120,7 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         criterion = check_choice(self.criterion, "criterion", ("gain", "loss", "size"))
         if self.refine is not None:
             check_choice(self.refine, "refine", ("kmeans",))
-        n_init = check_integer(self.n_init, "n_init")
-        max_iter = check_integer(self.max_iter, "max_iter")
+        n_init, max_iter = self._integers("n_init", "max_iter")
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             v = self._resolve_weights(ensemble, sample_weight)

@@ -100,11 +100,6 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of features at `fit`, and their names where `X` has string column names.
 
-    See Also
-    --------
-    make_ensemble : Clusterings alone, with more ways to make them.
-    KMeansConsensus : The consensus of clusterings at hand.
-
     Notes
     -----
     Time is that of `n_partitions` clusterings; the consensus adds little. Base models are kept for

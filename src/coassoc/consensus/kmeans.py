@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.checks import check_choice, check_integer, seed_from
+from ..core.checks import check_choice, seed_from
 from ..core.counts import Counts
 from ..core.moves import DensityState
 from ..core.objectives import ECCObjective, KMeansObjective, Objective, SECObjective
@@ -74,9 +74,7 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
         raise NotImplementedError
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
-        k = check_integer(self.n_clusters, "n_clusters")
-        n_init = check_integer(self.n_init, "n_init")
-        max_iter = check_integer(self.max_iter, "max_iter")
+        k, n_init, max_iter = self._integers("n_clusters", "n_init", "max_iter")
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             v = self._resolve_weights(ensemble, sample_weight)

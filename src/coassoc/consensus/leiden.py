@@ -15,7 +15,7 @@ from ..core.checks import check_integer, seed_from, stream
 from ..ensemble import Ensemble
 from ..ensemble.graphs import adjacency, node_names, pair_shares
 from ..metrics.scores import counts_of
-from .base import ConsensusEstimator, host_ensemble
+from .base import ConsensusEstimator, host_ensemble, inherit_docs
 
 RESOLUTIONS = (1.0, 2.0, 4.0)
 _FLOOR = 1e-3  # share of an edge that no run joins: without any weight its ends would fall out of the graph
@@ -32,11 +32,13 @@ class Resolution(NamedTuple):
     n_clusters: int
 
 
+@inherit_docs
 class GraphConsensus(ConsensusEstimator):
     r"""Consensus of clusterings of the nodes of a graph: edges weighted by agreement, then clustered by Leiden.
 
     The weight of an edge is multiplied by the share of clusterings that join its two ends, among those that label both.
     Leiden's algorithm then maximises the modularity of the weighted graph. More rounds of weighting gained nothing.
+    :func:`stable_leiden` makes the runs itself and chooses the resolution.
 
     Parameters
     ----------
@@ -57,17 +59,12 @@ class GraphConsensus(ConsensusEstimator):
         Adjusted Rand index between the answers of two random halves of the clusterings; NaN for fewer than four.
     modularity_ : float
         Modularity of the answer in the weighted graph.
-    n_clusters_, cluster_sizes_ : int, ndarray of shape (n_clusters,)
-        Number of communities; nodes in each.
-    density_, cluster_density_ : float, ndarray of shape (n_clusters,)
-        Mean co-association of pairs within communities, over all of them and of each.
+    n_clusters_ : int
+        Number of communities.
+    {density_} {n_features_in_}
     ensemble_, resolution_, resolutions_ : Ensemble, float, list of Resolution
         Of `stable_leiden` alone: its runs, the resolution chosen, and each one tried with its stability and number of
         communities.
-
-    See Also
-    --------
-    stable_leiden : Makes the runs itself and chooses the resolution.
 
     Notes
     -----
@@ -142,15 +139,14 @@ class GraphConsensus(ConsensusEstimator):
         weights = (edges.weights * np.maximum(shares, _FLOOR)).tolist()
         graph = edges.igraph()
         settings = {"weights": weights, "resolution": resolution}
-        best: Any = None
-        for _ in range(n_init):
+
+        def run(_: int) -> tuple[list[int], float]:
             found = graph.community_leiden("modularity", n_iterations=_ITERATIONS, **settings)
-            quality = graph.modularity(found, **settings) if edges.pairs.size else 0.0
-            if best is None or quality > best[1]:
-                best = found.membership, quality
-        labels = np.array(best[0])
-        by_size = np.argsort(-np.bincount(labels), kind="stable")
-        return np.argsort(by_size)[labels].astype(np.int32), float(best[1])
+            return found.membership, graph.modularity(found, **settings) if edges.pairs.size else 0.0
+
+        membership, modularity = max(map(run, range(n_init)), key=lambda found: found[1])
+        by_size = np.argsort(-np.bincount(membership), kind="stable")
+        return np.argsort(by_size)[membership].astype(np.int32), float(modularity)
 
 
 def stable_leiden(

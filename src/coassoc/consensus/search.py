@@ -136,8 +136,7 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
         rows, n_items = search.rows, max(_SAMPLE_ITEMS, _SAMPLE_PER_CLUSTER * k)
         if rows.n_copies <= max(self._sampled_above, n_items):
             return None
-        best: Fit | None = None
-        fit: Fit | None = None
+        fits: list[Fit] = []
         for draw in range(self._n_samples):
             sample, engine = local_rows(sampled_codes(rows, n_items, stream(search.seed + draw, 3)), rows.layout)
             there = replace(search, rows=sample, engine=engine, seed=search.seed + draw, fewer=True)
@@ -147,14 +146,13 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
                 return None
             if on_sample.counts.n_clusters < k and not search.fewer:  # rare rows are not in the sample
                 return None
-            fit = lloyd(rows, search.goal.passes(), on_sample.counts, search.max_iter, fit.labelling if fit else None)
-            if best is None or fit.loss < best.loss:
-                best = fit
-        assert best is not None and fit is not None
-        if best is not fit:
-            rows.assign(fit.labelling, best.table)  # labels are a function of the table
+            labelling = fits[-1].labelling if fits else None
+            fits.append(lloyd(rows, search.goal.passes(), on_sample.counts, search.max_iter, labelling))
+        best = min(fits, key=lambda fit: fit.loss)
+        if best is not fits[-1]:
+            rows.assign(best.labelling, best.table)  # which they share; labels are a function of the table
         self.n_sampled_ = n_items
-        end = without_empty(rows, search.climb(fit.labelling))
+        end = without_empty(rows, search.climb(best.labelling))
         return end, [end.objective]
 
     def _from_starts(self, search: Search, k: int) -> tuple[SearchResult, list[float]]:
@@ -163,7 +161,7 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
         return self._best_of(search, starts, k)
 
     def _best_of(self, search: Search, starts: list[SearchResult], k: int) -> tuple[SearchResult, list[float]]:
-        best: SearchResult | None = None
+        found = []
         for number, start in enumerate(starts):
             end, steps, rounds = split_merge(search, without_empty(search.rows, start), k)
             self.n_rounds_ += rounds
@@ -171,10 +169,8 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
                 score = search.goal.score(end.objective, search.rows.n_copies)
                 clusters = f"{end.counts.n_clusters} clusters, {score:.6g}"
                 print(f"{type(self).__name__}: start {number}, {rounds} rounds, {clusters}")
-            if best is None or end.objective > best.objective:
-                best, best_steps = end, steps
-        assert best is not None
-        return best, best_steps
+            found.append((end, steps))
+        return max(found, key=lambda one: one[0].objective)
 
     def _store_scores(self, scores: list[float]) -> None:
         """Keep the score at the start and after each step that raised it."""
@@ -246,7 +242,7 @@ def _halves(search: Search, current: SearchResult, rounds: int) -> tuple[Labelli
 
     def two(task: tuple[int, Rows]) -> SearchResult | None:
         c, part = task
-        best: SearchResult | None = None
+        found = []
         if part.n_copies < 2 * goal.least:
             return None
         for restart in range(_SPLIT_STARTS):
@@ -255,12 +251,10 @@ def _halves(search: Search, current: SearchResult, rounds: int) -> tuple[Labelli
             except TooFewRows:
                 return None
             fit = lloyd(part, objective, Counts.of_rows(seeds, part.layout), _SPLIT_PASSES)
-            if (fit.counts.sizes < goal.least).any():
-                continue
-            pair = exchange(part, fit.labelling, DensityState(fit.counts, goal.v, goal.least), _SPLIT_PASSES)
-            if best is None or pair.objective > best.objective:
-                best = pair
-        return best
+            if (fit.counts.sizes >= goal.least).all():
+                state = DensityState(fit.counts, goal.v, goal.least)
+                found.append(exchange(part, fit.labelling, state, _SPLIT_PASSES))
+        return max(found, key=lambda pair: pair.objective, default=None)
 
     pairs = search.engine.side_by_side(two, list(enumerate(parts)))
     fine = rows.joined(parts, [None if pair is None else pair.labelling for pair in pairs])
@@ -269,12 +263,10 @@ def _halves(search: Search, current: SearchResult, rounds: int) -> tuple[Labelli
 
 def _carried_out(plan: Plan, halves: Container[int], k: int) -> tuple[np.ndarray, int]:
     """Cluster of each leaf after a plan, and the number of clusters; clusters in `halves` have two leaves."""
-    cluster_of_leaf = []
-    for c in range(k):
-        cluster_of_leaf.append(c)
-        if c in halves:
-            cluster_of_leaf.append(k if c == plan.split else c)
-    number = np.array(cluster_of_leaf, dtype=np.int32)
+    leaves = [1 + (c in halves) for c in range(k)]
+    number = np.repeat(np.arange(k, dtype=np.int32), leaves)
+    if plan.split >= 0:
+        number[sum(leaves[: plan.split + 1]) - 1] = k
     n_after = k + (plan.split >= 0)
     if plan.into >= 0:
         last = n_after - 1

@@ -89,9 +89,7 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
         raise NotImplementedError
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
-        k = check_integer(self.n_clusters, "n_clusters")
-        n_init = check_integer(self.n_init, "n_init")
-        max_iter = check_integer(self.max_iter, "max_iter")
+        k, n_init, max_iter = self._integers("n_clusters", "n_init", "max_iter")
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, _):
             sample = Sample(rows, stream(seed, 0))
@@ -100,8 +98,8 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
                 starts = sample.starts(rows, k, stream(seed, 2))
                 vectors = starts.even(self._embedding(sample, k, stream(seed, 1)))
                 objective = EmbeddingObjective(round_vectors(vectors, rows.whole_counts().alpha[:, 0]))
-                start = starts.finished(objective, self._start(starts, objective, k, n_init, seed))
-                return lloyd(rows, objective, start, max_iter)
+                start = self._start(starts, objective, k, n_init, seed)
+                return lloyd(rows, objective, lloyd(starts.rows, objective, start, _BEST_PASSES).counts, max_iter)
 
             # sums of floats depend on the number of threads
             with one_thread("blas"):
@@ -422,18 +420,12 @@ class StartRows:
         among = np.arange(m) * u // m
         seeding = SphereSeeding(self.indicator[among] @ objective.vectors, self.copies[among])
         labelling = self.rows.labelling(k)
-        best: Fit | None = None
-        for restart in range(n_init):
-            seeds = self.codes[among[seeding.choose(k, streams(restart))]]
-            fit = lloyd(self.rows, objective, Counts.of_rows(seeds, self.layout), _START_PASSES, labelling)
-            if best is None or fit.loss < best.loss:
-                best = fit
-        assert best is not None
-        return best.counts
 
-    def finished(self, objective: EmbeddingObjective, start: Counts) -> Counts:
-        """Counts where k-means on these rows ends, from the centers of `start`."""
-        return lloyd(self.rows, objective, start, _BEST_PASSES).counts
+        def start(restart: int) -> Fit:
+            seeds = self.codes[among[seeding.choose(k, streams(restart))]]
+            return lloyd(self.rows, objective, Counts.of_rows(seeds, self.layout), _START_PASSES, labelling)
+
+        return min(map(start, range(n_init)), key=lambda fit: fit.loss).counts
 
 
 class SphereSeeding:

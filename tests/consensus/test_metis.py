@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
-from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 import oracle
@@ -101,14 +100,6 @@ def test_association_beyond_int32_falls_back_to_rounding():
     table = _metis.association_table(meta[:, None] == np.arange(10), layout)
     assert table.bits > 0 and table.values.dtype == np.int32
     np.testing.assert_allclose(table.values.max(axis=0) / 2.0**table.bits, 1 / np.array(sizes), atol=1e-8)
-
-
-def test_mcla_fills_empty_meta_clusters_or_warns():
-    found = [ca.MCLA(9, at_most=True, random_state=s).fit(oracle.planted(np.random.default_rng(s), n=60, p=5, most=6))
-             for s in range(8)]  # fmt: skip
-    assert min(model.n_clusters_ for model in found) < 9
-    with pytest.warns(ConvergenceWarning, match="n_clusters=20 is larger than the number of meta-clusters"):
-        ca.MCLA(20, random_state=0).fit(np.random.default_rng(0).integers(0, 4, (30, 3)))
 
 
 def test_equal_rows_stay_together_and_multiplicity_is_repetition_for_cspa_where_asked():
