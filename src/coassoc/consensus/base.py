@@ -32,10 +32,7 @@ C = TypeVar("C", bound=type)
 
 
 def inherit_docs(cls: C) -> C:
-    """Fill in the docstring of a class: a line of names, ``{engine} {verbose}``, stands for their entries.
-
-    The entry of a parameter or an attribute is that of the nearest base class which describes it.
-    """
+    """Fill in lines of names in a docstring, ``{engine} {verbose}``: the entries of the nearest base class for each."""
 
     def entries(line: re.Match[str]) -> str:
         return "\n".join(_entry(cls, name) for name in re.findall(r"\w+", line[0]))
@@ -62,7 +59,7 @@ class ConsensusEstimator(
     ``labels_``, ``n_clusters_``, ``density_``, ``cluster_density_`` and ``cluster_sizes_``; ``fit_predict``,
     ``transform``, ``save``, ``set_output``, :func:`coassoc.compare` and the command line then work. A method that is
     k-means with another score table derives from :class:`KMeansConsensus` and writes ``make_objective`` instead.
-    The parameters below mean the same in every method that has them.
+    What is listed below means the same in every method that has it.
 
     Parameters
     ----------
@@ -83,6 +80,10 @@ class ConsensusEstimator(
         Clusters that hold items: fewer than asked for when fewer label rows differ.
     density_, cluster_density_, cluster_sizes_ : float, ndarray, ndarray of shape (n_clusters,)
         Density S of the partition; density and number of items of each cluster.
+    loss_ : float
+        k-means loss on H.
+    converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
+        Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of clusterings at `fit`, and their names where `X` has string column names.
 

@@ -73,15 +73,11 @@ class BisectingConsensus(PredictMixin, ConsensusEstimator):
         Largest number of passes of a split; whether those of every split, or of `refine`, ended at a fixed point.
     n_clusters_ : int
         Clusters of ``labels_``: fewer than asked for when the tree has fewer leaves.
-    {density_}
-    loss_ : float
-        k-means loss on H.
-    {n_features_in_}
+    {density_} {loss_} {n_features_in_}
 
     Notes
     -----
-    Growing k leaves takes O(n_samples * n_partitions * log k) per pass when splits are balanced. Every node draws from
-    a random stream of its own, so running nodes side by side changes nothing.
+    Growing k leaves takes O(n_samples * n_partitions * log k) per pass when splits are balanced.
 
     References
     ----------
@@ -290,9 +286,7 @@ class _Grower:
 
 @dataclass
 class Tree:
-    """A binary tree grown by splitting leaves one after another.
-
-    Node 0 is the root; the split of rank r (1, 2, ...) creates nodes 2r − 1 and 2r.
+    """A binary tree grown by splitting leaves: 0 is the root, the split of rank r = 1, 2, ... creates 2r − 1 and 2r.
 
     Attributes
     ----------

@@ -54,8 +54,8 @@ def hidden_clusters(X: Any, labels: Any, *, engine: Any = "auto") -> list[Hidden
     -------
     list of HiddenCluster
         At most five, those found by most clusterings first. Two clusters are the same when at least half of the items
-        of each are in the other. A small one has at least five items, less than a quarter of the mean size of the
-        clusters of `labels`, and less than half of that of its own clustering.
+        of each are in the other. A small one has at least five items, less than a quarter of the mean cluster size of
+        `labels`, and less than half of that of its own clustering.
 
     Examples
     --------

@@ -39,8 +39,6 @@ class TableConsensus(PredictMixin, ConsensusEstimator):
     ----------
     n_iter_ : int
         Passes of the best start.
-    converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
-        Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
     """
 
     def __init__(
@@ -134,8 +132,7 @@ class KMeansConsensus(TableConsensus):
     Notes
     -----
     A pass takes O(n_samples * n_partitions * n_clusters) small integer additions, and memory for the codes, the
-    labels and a table of n_codes * n_clusters integers. Scores are int32 fixed point and counts int64, so results
-    are the same for any order of clusterings and any names of clusters.
+    labels and a table of n_codes * n_clusters integers.
 
     References
     ----------

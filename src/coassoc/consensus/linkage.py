@@ -146,12 +146,11 @@ def _agglomerate(triangle: np.ndarray, weights: np.ndarray, linkage: str, observ
 
 
 def single_linkage(counts: np.ndarray) -> Merges:
-    """The merges of `agglomerate` with single linkage, from a square matrix of integers, without compiled code.
+    """The merges of `agglomerate` with single linkage in O(n²) time, from a square matrix of integers.
 
-    The row of a cluster holds its largest similarity to every point. A merge takes the maximum of two rows and
-    changes no column. Ties are merged in order of index: a cluster first absorbs all clusters tied with it, lowest
-    first, then the next cluster follows. O(n²) time and memory. `counts` are similarities plus 1, symmetric, whatever
-    the diagonal holds; they are overwritten, 0 marking the points of a cluster.
+    `counts` are similarities plus 1, symmetric, whatever the diagonal holds. They are overwritten: the row of a cluster
+    holds its largest similarity to every point, 0 for its own. Ties are merged in order of index: a cluster first
+    absorbs all clusters tied with it, lowest first.
     """
     n = len(counts)
     np.fill_diagonal(counts, 0)
@@ -234,9 +233,8 @@ class EAC(ConsensusEstimator):
     Notes
     -----
     Exact, with u distinct rows: O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
-    at worst), and 4·u² bytes; for single linkage of plain counts O(u²) and, up to 254 partitions, u² bytes. Sums of
-    co-occurrences are integers, so equal averages compare equal. With m micro-clusters: one k-means start of at most
-    30 passes, on a sample above 100 000 items, and m² sums of counts.
+    at worst), and 4·u² bytes; for single linkage of plain counts O(u²) and, up to 254 partitions, u² bytes. With m
+    micro-clusters: one k-means start of at most 30 passes, on a sample above 100 000 items, and m² sums of counts.
 
     References
     ----------

@@ -168,9 +168,8 @@ class CSPA(ConsensusEstimator):
     Notes
     -----
     With u vertices, time and memory grow with the number of pairs that share a base cluster, at most u²; with
-    micro-clusters, time is linear in the number of items. Parts have nearly equal sizes, so other methods are better
-    for clusters of different sizes. With ``equal_rows="apart"`` an item of weight m is in one part, where m copies of
-    its row could be in several; with ``"together"`` weights equal repetition.
+    micro-clusters, time is linear in the number of items. Parts have nearly equal sizes. With ``equal_rows="apart"``
+    an item of weight m is in one part, where m copies of its row could be in several.
 
     Examples
     --------

@@ -1,8 +1,4 @@
-"""Micro-clusters: a few hundred small clusters that replace the items in methods of quadratic cost.
-
-They are the clusters of one k-means start, or the different rows where those are fewer. The reduction is written over
-the engine verbs, so it works wherever the items are kept and takes time linear in their number.
-"""
+"""Micro-clusters: the clusters of one k-means start, which replace the items in methods of quadratic cost."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The registry of consensus methods: one line per method, read by the command line, reports, saving and the docs.
 
-Adding a method takes a module, a line here, a section of docs/methods.md and a test. A method of another package joins
-by `register`, or without any call when that package declares an entry point, see :mod:`coassoc.core.plugins`.
+A method of another package joins by `register`, or by an entry point which that package declares (core/plugins.py).
 """
 
 from __future__ import annotations

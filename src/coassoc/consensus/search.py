@@ -68,8 +68,6 @@ class SearchConsensus(PredictMixin, ConsensusEstimator):
 
     Attributes
     ----------
-    loss_ : float
-        k-means loss on H.
     n_iter_, n_rounds_ : int
         Sweeps of the last exchange; split–merge rounds, all starts together.
     n_sampled_ : int
@@ -194,9 +192,7 @@ def over_segment(
 
 
 def split_merge(search: Search, current: SearchResult, k: int) -> tuple[SearchResult, list[float], int]:
-    """Split one cluster and merge two, then exchange, while the objective rises.
-
-    Also gives the objective at the start and after each round that raised it, and the number of rounds.
+    """Split one cluster and merge two, then exchange, while the objective rises; its values, and the number of rounds.
 
     A round splits every cluster in two on its own rows, ranks all plans by their exact net gain, and tries the best
     `n_trials` of them until one, after its exchange, has a larger objective. With many rows fewer plans are tried,
@@ -230,10 +226,9 @@ def is_large(rows: Rows) -> bool:
 
 
 def _halves(search: Search, current: SearchResult, rounds: int) -> tuple[Labelling, dict[int, Counts]]:
-    """Every cluster split in two where it can be.
+    """Every cluster split in two where it can be: the leaf of each row, and the counts of the two leaves of a cluster.
 
-    Returns for each row its leaf, and for each split cluster the counts of its two leaves; the leaves come in the
-    order of the clusters, and an unsplit one has a single leaf.
+    Leaves come in the order of the clusters; an unsplit one has a single leaf.
     """
     rows, goal = search.rows, search.goal
     parts = rows.split(current.labelling)
@@ -327,11 +322,10 @@ class DensityConsensus(SearchConsensus):
     Notes
     -----
     Every step is linear in the number of items: a sweep of the exchange costs about as much as two k-means passes.
-    Above 100 000 items only the better start is searched from, and a plan has a few sweeps to raise S. Above 1 000 000
-    items the search runs on two samples (of 20 000 items, or 100 for each cluster), each of which labels all items by
-    k-means passes; moves of single items, from the better one, then raise S further. Memory is that of
-    `KMeansConsensus` with `micro_clusters` clusters. ``predict`` returns the cluster with the nearest center in H,
-    which may differ from ``labels_`` near borders. Raising S does not raise the agreement with true classes.
+    Above 100 000 items only the better start is searched from. Above 1 000 000 the search runs on two samples (of
+    20 000 items, or 100 for each cluster), each of which labels all items by k-means passes; moves of single items,
+    from the better one, then raise S further. ``predict`` returns the cluster with the nearest center in H, which may
+    differ from ``labels_`` near borders. Raising S does not raise the agreement with true classes.
 
     Examples
     --------

@@ -69,8 +69,6 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
         −Σ over clusters of the length of their summed embedding; the same after each pass, strictly falling.
     n_iter_, n_sampled_ : int
         Passes over all items; items from which the graph of base clusters was made.
-    converged_, stop_reason_ : bool, {"fixed_point", "no_gain", "max_iter"}
-        Whether one more pass would change no label; why passes ended: that, no lower exact loss, or `max_iter`.
     """
 
     def __init__(
