@@ -13,18 +13,15 @@ from coassoc.ensemble.io.features import read_features
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 
 
+ARGUMENTS = ["--id-column", "name", "--class-column", "kind", "-p", "4", "-k", "2:5", "--n-init", "2", "--quiet"]
+
+
 @pytest.fixture
 def table(tmp_path):
-    rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(c, 0.2, size=(20, 3)) for c in (0, 3)])
-    path = tmp_path / "features.csv"
-    lines = ["name,a,b,c,kind"]
-    lines += [f"item{i},{','.join(map(repr, row))},k{i // 20}" for i, row in enumerate(X.tolist())]
-    path.write_text("\n".join(lines) + "\n")
-    return path, X
-
-
-ARGUMENTS = ["--id-column", "name", "--class-column", "kind", "-p", "4", "-k", "2:5", "--n-init", "2", "--quiet"]
+    X = np.repeat([[0.0], [3.0]], 20, axis=0) + np.random.default_rng(0).normal(0, 0.2, size=(40, 3))
+    frame = pd.DataFrame(X, columns=list("abc"), index=pd.Index([f"item{i}" for i in range(40)], name="name"))
+    frame.assign(kind=["k0"] * 20 + ["k1"] * 20).to_csv(tmp_path / "features.csv")
+    return tmp_path / "features.csv", X
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".npz"])
@@ -35,22 +32,16 @@ def test_output_reads_back_as_what_make_ensemble_gives(table, tmp_path, suffix, 
     assert main(["ensemble", str(path), "-o", str(out), *ARGUMENTS, "--seed", "3", "--jobs", jobs]) == 0
     expected = ca.make_ensemble(X, 4, (2, 5), n_init=2, random_state=3)
     found = ca.read_ensemble(out, class_column=None if suffix == ".npz" else "class")  # an archive knows its own
-    assert found.n_partitions == 4
-    for j in range(4):
-        assert ca.nmi(found.partition(j), expected.partition(j)) == 1.0
-    assert "40 items, 4 clusterings" in capsys.readouterr().out
+    assert found.n_partitions == 4 and "40 items, 4 clusterings" in capsys.readouterr().out
+    assert [ca.nmi(found.partition(j), expected.partition(j)) for j in range(4)] == [1.0] * 4
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".parquet", ".tsv", ".csv.gz"])
 def test_every_kind_of_features_gives_the_same_matrix(tmp_path, suffix):
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 2)), columns=["a", "b"])
     path = tmp_path / f"f{suffix}"
-    if suffix == ".npy":
-        np.save(path, frame)
-    elif suffix == ".parquet":
-        frame.to_parquet(path)
-    else:
-        frame.to_csv(path, sep="\t" if suffix == ".tsv" else ",", index=False)
+    write = {".npy": lambda path: np.save(path, frame), ".parquet": frame.to_parquet}
+    write.get(suffix, lambda path: frame.to_csv(path, sep="\t" if suffix == ".tsv" else ",", index=False))(path)
     assert (frame.to_numpy() == read_features(path).X).all()
 
 

@@ -181,10 +181,9 @@ def test_forty_counts_below_the_tree_do_not_overlap(crowded):
 
 def test_camps_and_profiles_are_drawn():
     rng = np.random.default_rng(0)
-    first, second = rng.integers(4, size=300), rng.integers(3, size=300)
-    table = np.column_stack([np.where(rng.random(300) < 0.1, rng.integers(3, size=300), one)
-                             for one in [first] * 4 + [second] * 4])  # fmt: skip
-    told = summarize(table, engine="numpy")
+    camps = [rng.integers(4, size=300)] * 4 + [rng.integers(3, size=300)] * 4
+    table = [np.where(rng.random(300) < 0.1, rng.integers(3, size=300), camp) for camp in camps]
+    told = summarize(np.column_stack(table), engine="numpy")
     assert len(told.camps) == 2
     profile = {"cluster": [0, 0, 1, 1], "feature": ["a", "b"] * 2, "size": [9, 9, 5, 5], "effect": [-1, np.nan, 1, 0.5]}
     profile |= {"inside": [1.0, 2.0, 3.0, 4.0], "rest": [3.0, 4.0, 1.0, 2.0]}

@@ -76,8 +76,7 @@ def test_every_picture_and_table_has_its_numbers(told):
     assert set(data) == set(reader.all("data-save"))
     drawn = {*reader.all("data-chart"), *reader.all("data-table")}
     assert drawn - {"inputs"} == set(data) and "inputs" in drawn  # which shows the table of clusterings
-    for name in reader.all("href")[2:]:
-        assert name[1:] in reader.all("id")
+    assert {name[1:] for name in reader.all("href")[2:]} <= {*reader.all("id")}
     for name, table in data.items():
         assert table["rows"] and all(len(row) == len(table["columns"]) for row in table["rows"]), name
     blocks = np.array([row[1:] for row in data["coassociation"]["rows"]], dtype=float)
@@ -111,9 +110,8 @@ def test_noise_gets_a_page_without_a_consensus(k):
     assert "No consensus: the 8 clusterings agree no more than chance" in page
     assert "another number of clusters will not" in page
     assert "surely placed" not in page and "support no number" in page
-    assert [kind for kind, _ in findings(told)] == [] and [card[:3] for card in cards(told)] == [
-        ("clusters", str(told.consensus["n_clusters"]), "warn")
-    ]
+    assert not list(findings(told))
+    assert [card[:3] for card in cards(told)] == [("clusters", str(told.consensus["n_clusters"]), "warn")]
 
 
 def test_consensus_and_members_are_compared_left_out_and_at_the_same_k(told):
@@ -132,28 +130,24 @@ def test_consensus_and_members_are_compared_left_out_and_at_the_same_k(told):
 
 def test_it_opens_with_at_most_four_numbers_that_say_what_is_good_and_bad(told):
     page, told_cards = render(told), list(cards(told))
-    assert [card[0] for card in told_cards] == [
-        "clusters", "stability", "items surely placed", "agreement with clusterings left out"
-    ]  # fmt: skip
-    assert [card[2] for card in told_cards] == ["good"] * 4
+    names = ("clusters", "stability", "items surely placed", "agreement with clusterings left out")
+    assert [card[:3:2] for card in told_cards] == [(name, "good") for name in names]
     for name, value, _, _, scale in told_cards:
         assert scale.startswith("Good: ") and " Bad: " in scale
         assert page.index(name) < page.index(f">{value}<") < page.index('id="number"')
     answer = ca.Consensus(random_state=0, engine="numpy").fit(TABLE)
     assert told_cards[1][1] == f"{answer.stability_:.2f}"
     assert told_cards[2][1] == f"{100 * (answer.confidence_ >= 0.85).mean():.1f} %"
-    nearest = answer.nearest_partition_
-    assert next(findings(told))[1] == (
-        f"The clustering “{nearest.name}” is closest to this consensus: adjusted Rand index {nearest.ari:.2f}."
-    )
+    closest = "The clustering “{}” is closest to this consensus: adjusted Rand index {:.2f}."
+    assert next(findings(told))[1] == closest.format(*answer.nearest_partition_[1:])
     shaky = replace(told, consensus={**told.consensus, "stability": 0.4, "sure_share": 0.6, "n_clusters": 9})
     assert [card[2] for card in cards(shaky)][:3] == ["warn", "warn", "fair"]
 
 
 def test_camps_come_first_with_members_numbers_and_disputed_items():
     rng = np.random.default_rng(0)
-    first, second = rng.integers(4, size=300), rng.integers(3, size=300)
-    table = [np.where(rng.random(300) < 0.1, rng.integers(3, size=300), one) for one in [first] * 5 + [second] * 4]
+    camps = [rng.integers(4, size=300)] * 5 + [rng.integers(3, size=300)] * 4
+    table = [np.where(rng.random(300) < 0.1, rng.integers(3, size=300), camp) for camp in camps]
     names = [*(f"colour {i}" for i in range(5)), *(f"shape {i}" for i in range(4))]
     told = summarize(ca.Ensemble.from_partitions(table, names=names), engine="numpy")
     answer = ca.Consensus(random_state=0, engine="numpy").fit(np.column_stack(table))
@@ -161,11 +155,9 @@ def test_camps_come_first_with_members_numbers_and_disputed_items():
     assert [camp["clusters"] for camp in told.camps] == [4, 3] == [a.n_clusters for a in answer.alternatives_[:2]]
     assert told.camps[0]["disputed"] == answer.disputed_.mean() > 0.5
     page = render(told)
-    places = [
-        page.index(text)
-        for text in ("are two camps of 5 and 4", "camp 1: 5", "camp 2: 4", "are disputed", "stability</span>")
-    ]
-    assert places == sorted(places) and "colour 0, colour 1" in page and 'data-chart="flow camps"' in page
+    texts = ("are two camps of 5 and 4", "camp 1: 5", "camp 2: 4", "are disputed", "stability</span>")
+    assert [page.index(text) for text in texts] == sorted(map(page.index, texts))
+    assert "colour 0, colour 1" in page and 'data-chart="flow camps"' in page
     assert sum(row[4] for row in tables(told)["flow camps"]["rows"]) == 300
     assert next(cards(told))[2] == "warn" and summarize(TABLE, engine="numpy").camps == []
 
