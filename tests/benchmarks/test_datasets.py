@@ -4,7 +4,6 @@ import gzip
 import io
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,10 +27,7 @@ def test_fifteen_sets_are_known_in_alphabetical_order():
 
 
 @needs_folder
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.slow if n in LARGE else ()) for n in NAMES],
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in LARGE else ()) for n in NAMES])
 def test_folder_matches_what_is_recorded(name):
     info = dataset_info(name)
     data = load(name, folder=FOLDER, source="folder")  # compares the digest
@@ -55,23 +51,17 @@ def test_generated_nursery_is_the_published_one_in_the_same_order():
     assert all((rule.nominal[j] == folder.nominal[j]).all() for j in folder.nominal)
 
 
-def write_set(folder, name, text):
-    path = Path(folder) / f"{name}.csv.gz"
-    path.write_bytes(gzip.compress(text.encode()))
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    """The file of a known set of four rows, so that sources can be tested without the real files."""
+    info = _registry.DatasetInfo("tiny", "Tiny", 4, 2, 3, "here", "by hand", nominal=("sex",))
+    monkeypatch.setitem(_registry.DATASETS, "tiny", info)
+    path = tmp_path / "tiny.csv.gz"
+    path.write_bytes(gzip.compress(b"sex,size,label\nM,1.5,a\nF,,b\nI,2.5,a\nM,5,c\n"))
     return path
 
 
-@pytest.fixture
-def tiny(monkeypatch):
-    """A known set of four rows, so that sources can be tested without the real files."""
-    text = "sex,size,label\nM,1.5,a\nF,,b\nI,2.5,a\nM,5,c\n"
-    info = _registry.DatasetInfo("tiny", "Tiny", 4, 2, 3, "here", "by hand", nominal=("sex",))
-    monkeypatch.setitem(_registry.DATASETS, "tiny", info)
-    return text
-
-
 def test_nominal_columns_missing_cells_and_scaling_by_hand(tiny, tmp_path):
-    write_set(tmp_path, "tiny", tiny)
     raw = load("tiny", folder=tmp_path)
     assert raw.feature_names == ["sex=F", "sex=I", "sex=M", "size"]
     assert raw.X.tolist() == [[0, 0, 1, 1.5], [1, 0, 0, 3.0], [0, 1, 0, 2.5], [0, 0, 1, 5.0]]
@@ -81,11 +71,10 @@ def test_nominal_columns_missing_cells_and_scaling_by_hand(tiny, tmp_path):
 
 
 def test_changed_cell_is_noticed(tiny, tmp_path, monkeypatch):
-    path = write_set(tmp_path, "tiny", tiny)
     table = from_folder(dataset_info("tiny"), tmp_path)
     monkeypatch.setitem(_registry.DATASETS, "tiny", replace(dataset_info("tiny"), digest=cell_digest(table)))
     assert load("tiny", folder=tmp_path).X.shape == (4, 4)
-    path.write_bytes(gzip.compress(tiny.replace("1.5", "1.25").encode()))
+    tiny.write_bytes(gzip.compress(gzip.decompress(tiny.read_bytes()).replace(b"1.5", b"1.25")))
     with pytest.raises(ValueError, match="sha256 of its cells is not the recorded one"):
         load("tiny", folder=tmp_path)
     assert load("tiny", folder=tmp_path, check=False).X[0, 3] == 1.25

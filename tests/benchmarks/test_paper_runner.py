@@ -1,4 +1,4 @@
-"""The evaluation runner: same rows for any number of jobs, resumed after any interruption, failures told."""
+"""The evaluation runner and its rows: equal for any number of jobs, resumed after interruptions, failures told."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ from benchmarks.paper.__main__ import main
 from benchmarks.paper.methods import find_method, known_methods
 from benchmarks.paper.protocol import Protocol, base_ensemble, ensemble_seed, features, method_seed, scaling_of
 from benchmarks.paper.runner import DataSource, run_evaluation
-from benchmarks.paper.store import row_key
+from benchmarks.paper.store import append_row, known_rows, read_rows, row_key
 from coassoc.consensus.registry import methods
 
 PROTOCOL = Protocol(n_repeats=2, n_partitions=4, n_clusters=5, n_init=1)
@@ -55,11 +55,6 @@ def own(monkeypatch):
     monkeypatch.setitem(sys.modules, "own_methods", sys.modules[OneCluster.__module__])
 
 
-def results(rows):
-    names = ("nmi", "density", "clusters", "ensemble", "method_seed", "variant")  # what was not measured
-    return {row_key(row): [row[name] for name in names] for row in rows}
-
-
 def evaluate(table, folder, methods=("KM", "H-KM"), **settings):
     folder.mkdir(exist_ok=True)
     source = DataSource("mine", csv=str(table))
@@ -87,7 +82,10 @@ def test_finished_rows_are_not_run_again_and_jobs_and_cache_change_none(table, t
     assert again.done_now == 0 and again.rows == first.rows and len(first.rows) == 6
     more = evaluate(table, tmp_path, cache=tmp_path / "cache")
     assert more.done_now == 2 and len(more.rows) == 8
-    assert results(more.rows) == results(evaluate(table, tmp_path / "fresh", n_jobs=2).rows)
+    fresh = evaluate(table, tmp_path / "fresh", n_jobs=2)
+    names = ("nmi", "density", "clusters", "ensemble", "method_seed", "variant")  # what was not measured
+    results = [{row_key(row): [row[name] for name in names] for row in of.rows} for of in (more, fresh)]
+    assert results[0] == results[1]
     changed = tmp_path / "mine.csv"
     changed.write_text(table.read_text().replace("k2", "k1"))
     assert evaluate(changed, tmp_path, methods=["KM"]).done_now == 6
@@ -132,17 +130,33 @@ def test_every_method_has_a_column_of_settings_that_it_takes():
     assert classes == {method.class_name for method in methods().values() if method.takes == "labels"}
 
 
+def test_one_row_per_run_and_a_result_beats_a_failure(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    run = {"dataset": "glass", "data": "abc", "scaling": "raw", "seed": 0, "n_partitions": 20, "n_init": 10,
+           "n_clusters": 20, "repeat": 0, "method": "KM", "spec": "KM", "nmi": 0.5, "density": 0.25}  # fmt: skip
+    same = [run | {"nmi": None, "density": None, "error": "broken"}, run | {"nmi": 0.7}, run | {"nmi": 0.9}]
+    others = [run | change for change in ({"repeat": 1}, {"method": "SEC"}, {"data": "x"})]
+    for row in same + others:
+        append_row(path, row)
+    assert read_rows(path) == ([same[1], *others], [])
+
+
+def test_second_writer_is_refused(tmp_path):
+    pytest.importorskip("fcntl")
+    path = tmp_path / "rows.jsonl"
+    with known_rows(path), pytest.raises(ValueError, match="another run is writing"), known_rows(path):
+        pass
+    with known_rows(path):
+        pass
+
+
 # -- the command -----------------------------------------------------------------------------------------------
-
-
-def command(table, out, *more, repeats=3):
-    words = ["--dataset-csv", f"mine={table}:kind", "--methods", "KM", "H-KM", "--repeats", str(repeats)]
-    return [*words, "--partitions", "4", "-k", "5", "--output", str(out), "--quiet", *more]
 
 
 def test_command_writes_rows_and_tables_and_resumes(table, tmp_path, capsys, own):
     out, again = tmp_path / "evaluation", tmp_path / "again"
-    words = command(table, out, "--method", "one=own_methods:OneCluster")
+    words = f"--dataset-csv mine={table}:kind --methods KM H-KM one=own_methods:OneCluster --repeats 3 --quiet".split()
+    words += ["--partitions", "4", "-k", "5", "--output", str(out)]
     assert main(words) == 0
     files = ("rows.jsonl", "rows.lock", "tables.md", "tables.csv", "tables.tex", "ensembles")
     assert {path.name for path in out.iterdir()} == {*files}
