@@ -97,6 +97,7 @@ class Ensemble(Loadable):
         if self._encode_integers(partitions, missing):
             warn_of_transposed("partitions", *partitions.shape)
             return
+        check_no_communities(partitions)
         names, columns, n_rows = columns_of(partitions)
         warn_of_transposed("partitions", n_rows, len(names))
         self._encode(names, columns, n_rows, missing)

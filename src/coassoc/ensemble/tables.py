@@ -12,7 +12,6 @@ import numpy as np
 from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import smallest_unsigned
 from .encode import Dictionary, as_objects, encode_column, is_negative
-from .graphs import check_no_communities
 
 FRAMES = ("pandas", "polars")
 _FIRST_ROWS = 64  # of a table are enough to recognise memberships
@@ -36,7 +35,6 @@ def check_table_shape(shape: tuple[int, ...]) -> None:
 
 def columns_of(table: Any) -> tuple[list[str], Iterator, int]:
     """Names, (values, nulls) of each column, and the number of rows of any supported table."""
-    check_no_communities(table)
     _check_no_memberships(table)
     module = type(table).__module__.split(".")[0]
     if module.startswith("dask") and hasattr(table, "compute"):
