@@ -32,51 +32,42 @@ _SERIES = tuple(1.0 / i for i in range(23, 0, -2))  # of artanh, highest power f
 
 @dataclass(frozen=True)
 class MoveTable:
-    """A frozen state as tables from which proposals are computed. All arrays are C-contiguous.
-
-    For density, `alpha` and `cells` are counts times the integer partition weights `steps`, whose unit is `unit`;
-    `together`, `observed` and `values` are T, P and |C| T / P of each cluster. For agreement, `alpha` and `cells` are
-    plain counts; `enter`, `leave` and `enter_cells`, `leave_cells` hold the change of x log x when one copy is added
-    to or taken from a count; `shared`, `entropy` are N, E of each partition, `double` is 2v and `values` is v·NMI.
-    """
+    """A frozen state as tables from which proposals are computed. All arrays are C-contiguous."""
 
     kind: str  # "density" or "agreement"
-    alpha: np.ndarray  # (d, k) int64
-    cells: np.ndarray  # (p, k) int64
+    alpha: np.ndarray  # (d, k) int64: counts, for density times `steps`
+    cells: np.ndarray  # (p, k) int64: the same
     sizes: np.ndarray  # (k,) int64
-    values: np.ndarray  # (k,) or (p,) float64
+    values: np.ndarray  # (k,) |C| T / P of each cluster, or (p,) v·NMI of each partition
     threshold: float
     least: int  # smallest number of copies that a move may leave in a cluster or put into an empty one
     vanish: bool  # whether a cluster may become empty
     # density
-    steps: Any = None  # (p,) int64
+    steps: Any = None  # (p,) int64: partition weights, in units of `unit`
     unit: float = 1.0
-    together: Any = None  # (k,) float64
-    observed: Any = None  # (k,) float64
+    together: Any = None  # (k,) float64: T
+    observed: Any = None  # (k,) float64: P
     # agreement
-    enter: Any = None  # (d, k) int64
-    leave: Any = None
+    enter: Any = None  # (d, k) int64: change of x log x when one copy is added to a count
+    leave: Any = None  # or taken from it
     enter_cells: Any = None  # (p, k) int64
     leave_cells: Any = None
-    shared: Any = None  # (p,) int64
-    entropy: Any = None  # (p,) int64
-    double: Any = None  # (p,) float64
+    shared: Any = None  # (p,) int64: N
+    entropy: Any = None  # (p,) int64: E
+    double: Any = None  # (p,) float64: 2v
     bits: int = 0
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Rows that would gain by moving, in row order, with what is needed to check the gain again.
-
-    The rows before `stop` were examined; the next call starts there.
-    """
+    """Rows that would gain by moving, in row order, with what is needed to check the gain again."""
 
     indices: np.ndarray  # (m,) int64
     sources: np.ndarray  # (m,) int32
     targets: np.ndarray  # (m,) int32
     codes: np.ndarray  # (m, p)
     copies: np.ndarray  # (m,) int64
-    stop: int
+    stop: int  # the rows before were examined; the next call starts there
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -143,10 +134,8 @@ class LiveState(ABC):
         return MoveTable(self.kind, alpha, cells, sizes, values, threshold, self.least, self.vanish, **parts)
 
     @abstractmethod
-    def _gain_and_changes(
-        self, values: np.ndarray, source: int, target: int, copies: int, partitions: np.ndarray, columns: np.ndarray
-    ) -> tuple[float, list]:
-        """Gain of moving a row between clusters, and (array, where, new values) of what then changes.
+    def _gain_and_changes(self, values, both, step, partitions, columns) -> tuple[float, list]:
+        """Gain of adding `step` copies of a row to `both` clusters, and (array, where, new values) of what changes then.
 
         `partitions` label the row, with the base clusters `columns`; α and sizes are left to `settle`.
         """
@@ -161,11 +150,12 @@ class LiveState(ABC):
                 continue
             partitions = np.flatnonzero(moves.codes[t] < self.layout.n_clusters)
             columns = self.layout.offsets[partitions] + moves.codes[t][partitions]
-            gain, changes = self._gain_and_changes(values, source, target, copies, partitions, columns)
+            both, step = np.array([source, target]), np.array([-copies, copies])
+            gain, changes = self._gain_and_changes(values, both, step, partitions, columns)
             if gain > threshold:
                 accepted[t] = True
-                self.alpha[np.ix_(columns, [source, target])] += [-copies, copies]
-                self.sizes[[source, target]] += [-copies, copies]
+                self.alpha[np.ix_(columns, both)] += step
+                self.sizes[both] += step
                 for array, where, new in changes:
                     array[where] = new
         return accepted
@@ -204,16 +194,13 @@ class DensityState(LiveState):
         counts = self.alpha * weighted, self.cells * self.steps[:, None]
         return self._frozen(*counts, values, steps=self.steps, unit=self.unit, together=together, observed=observed)
 
-    def _gain_and_changes(
-        self, values: np.ndarray, source: int, target: int, copies: int, partitions: np.ndarray, columns: np.ndarray
-    ) -> tuple[float, list]:
-        both, step = np.array([source, target]), np.array([-copies, copies])
+    def _gain_and_changes(self, values, both, step, partitions, columns) -> tuple[float, list]:
         squares, cells = self.squares[:, both], self.cells[:, both]
         squares[partitions] += step * (2 * self.alpha[np.ix_(columns, both)] + step)
         cells[partitions] += step
         new = self._terms(squares, cells, self.sizes[both] + step)[2]
         changes = [(self.squares, np.s_[:, both], squares), (self.cells, np.s_[:, both], cells), (values, both, new)]
-        return float((new[0] - values[source]) + (new[1] - values[target])), changes
+        return float((new[0] - values[both[0]]) + (new[1] - values[both[1]])), changes
 
 
 class AgreementState(LiveState):
@@ -251,10 +238,7 @@ class AgreementState(LiveState):
             bits=self.bits,
         )
 
-    def _gain_and_changes(
-        self, values: np.ndarray, source: int, target: int, copies: int, partitions: np.ndarray, columns: np.ndarray
-    ) -> tuple[float, list]:
-        both, step = np.array([source, target]), np.array([-copies, copies])
+    def _gain_and_changes(self, values, both, step, partitions, columns) -> tuple[float, list]:
         there, v = np.ix_(partitions, both), self.v[partitions]
         alpha, cells = self.alpha[np.ix_(columns, both)], self.cells[there]
         joint, own = (_change(counts, step, self.bits).sum(axis=1) for counts in (alpha, cells))
@@ -317,8 +301,7 @@ def integer_weights(v: np.ndarray, n: int) -> tuple[np.ndarray, float]:
     """Partition weights as integers, and their unit: all 1 when equal, else as fine as int64 allows."""
     if (v == 1.0).all():
         return np.ones(len(v), dtype=np.int64), 1.0
-    bits = max(0, math.floor(math.log2(2.0**61 / (len(v) * max(n, 1) * float(v.max())))))
-    bits = min(bits, 40)
+    bits = min(40, max(0, math.floor(math.log2(2.0**61 / (len(v) * max(n, 1) * float(v.max()))))))
     return np.rint(v * 2.0**bits).astype(np.int64), 2.0**-bits
 
 
@@ -326,11 +309,7 @@ def integer_weights(v: np.ndarray, n: int) -> tuple[np.ndarray, float]:
 
 
 def propose_chunk(
-    codes: np.ndarray,
-    labels: np.ndarray,
-    copies: np.ndarray | None,
-    table: MoveTable,
-    layout: Layout,
+    codes: np.ndarray, labels: np.ndarray, copies: np.ndarray | None, table: MoveTable, layout: Layout
 ) -> np.ndarray:
     """Target of each row, −1 where no move gains: the best other cluster on the frozen state, lowest on ties."""
     m = np.ones(len(codes), dtype=np.int64) if copies is None else copies

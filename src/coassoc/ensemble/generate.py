@@ -312,10 +312,14 @@ def fit_model(drawn: Model, X: Any, j: int) -> Model:
 
 
 def draw_partition(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: tuple[int, int]) -> Model:
-    """The random choices of partition `j`, made in a fixed order."""
+    """The random choices of partition `j`, made in a fixed order, and its clusterer with those it has parameters for."""
+    from sklearn.base import clone
+
     rng = np.random.default_rng(seed)
     k = int(rng.integers(recipe.low, recipe.high, endpoint=True))
-    estimator = _configured(recipe.clusterers[j % len(recipe.clusterers)], k, int(rng.integers(2**31)))
+    settings = {"n_clusters": k, "n_components": k, "random_state": int(rng.integers(2**31))}
+    estimator = clone(recipe.clusterers[j % len(recipe.clusterers)])
+    estimator.set_params(**{name: settings[name] for name in settings.keys() & estimator.get_params(deep=False)})
     columns = _some(rng, shape[1], recipe.n_features)
     return Model(estimator, columns, _some(rng, shape[0], recipe.n_rows))
 
@@ -323,18 +327,6 @@ def draw_partition(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: 
 def _some(rng: np.random.Generator, total: int, wanted: int) -> np.ndarray | None:
     """`wanted` of `total` indices in ascending order; None, and no draw, when that is all of them."""
     return np.sort(rng.choice(total, wanted, replace=False)) if wanted < total else None
-
-
-def _configured(clusterer: Any, k: int, seed: int) -> Any:
-    """A copy of the clusterer with its number of clusters and its seed set, where it has such parameters."""
-    from sklearn.base import clone
-
-    estimator = clone(clusterer)
-    known = estimator.get_params(deep=False)
-    settings = {name: k for name in ("n_clusters", "n_components") if name in known}
-    if "random_state" in known:
-        settings["random_state"] = seed
-    return estimator.set_params(**settings)
 
 
 # -- checking --------------------------------------------------------------------------------------------------

@@ -75,12 +75,8 @@ def code_integers(table: Any, labels: Sequence[np.ndarray], negative_is_missing:
             lookup[: min(-a, len(lookup))] = len(known)
         lookups.append(lookup.astype(dtype))
     codes = np.empty(table.shape, dtype=dtype)
-    buffer = None
     for start, columns in transposed_blocks(table, low):
-        buffer = np.empty(columns.shape, dtype=dtype) if buffer is None else buffer
-        coded = buffer[:, : columns.shape[1]]
-        for column, lookup, row in zip(columns, lookups, coded):
-            np.take(lookup, column, out=row, mode="clip")  # nothing to clip: "raise" would make a copy
+        coded = np.array([lookup[column] for lookup, column in zip(lookups, columns)])
         codes[start : start + columns.shape[1]] = coded.T
     return codes
 
@@ -93,17 +89,10 @@ def are_codes(table: np.ndarray, labels: Sequence[np.ndarray], dtype: Any) -> bo
 
 
 def transposed_blocks(table: np.ndarray, low: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """First row and transposed cells (p, rows) of each block, minus `low`, as indices; valid until the next block."""
-    step = min(max(1, _BLOCK_CELLS // table.shape[1]), len(table))
-    shift = low[:, None] if low.any() else None
-    buffer = np.empty((table.shape[1], step), dtype=np.intp)  # reused: allocating costs more than the work
+    """First row and transposed cells (p, rows) of each block, minus `low`, as indices."""
+    step = max(1, _BLOCK_CELLS // table.shape[1])
     for start in range(0, len(table), step):
-        block = table[start : start + step]
-        columns = buffer[:, : len(block)]
-        np.copyto(columns, block.T, casting="unsafe")
-        if shift is not None:
-            columns -= shift
-        yield start, columns
+        yield start, table[start : start + step].T.astype(np.intp, order="C") - low[:, None]
 
 
 def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
