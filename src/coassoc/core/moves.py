@@ -135,7 +135,7 @@ class LiveState(ABC):
 
     @abstractmethod
     def _gain_and_changes(self, values, both, step, partitions, columns) -> tuple[float, list]:
-        """Gain of adding `step` copies of a row to `both` clusters, and (array, where, new values) of what changes then.
+        """Gain of adding `step` copies of a row to `both` clusters, and (array, where, new values) of what changes.
 
         `partitions` label the row, with the base clusters `columns`; α and sizes are left to `settle`.
         """

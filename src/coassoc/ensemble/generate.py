@@ -312,7 +312,7 @@ def fit_model(drawn: Model, X: Any, j: int) -> Model:
 
 
 def draw_partition(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: tuple[int, int]) -> Model:
-    """The random choices of partition `j`, made in a fixed order, and its clusterer with those it has parameters for."""
+    """The random choices of partition `j`, made in a fixed order; those that its clusterer knows are set there."""
     from sklearn.base import clone
 
     rng = np.random.default_rng(seed)

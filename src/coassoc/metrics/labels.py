@@ -132,11 +132,11 @@ def contingency(
 
 
 def align_labels(reference: Any, labels: Any) -> np.ndarray:
-    r"""Rename the clusters of a partition to match those of another partition as well as possible.
+    """Rename the clusters of a partition to match those of another partition as well as possible.
 
-    The one-to-one matching :math:`\sigma` of clusters that maximises :math:`\sum_C |C \cap R_{\sigma(C)}|` is found
-    by the Hungarian method. A cluster without a match gets a name of its own: integers above the reference's when
-    those are integers, else ``"new 0"``, ``"new 1"`` and so on. The partition itself does not change.
+    The one-to-one matching of clusters with the most items in common is found by the Hungarian method. A cluster
+    without a match gets a name of its own: integers above the reference's when those are integers, else ``"new 0"``,
+    ``"new 1"`` and so on.
 
     Parameters
     ----------
@@ -179,12 +179,7 @@ def order_by_size(labels: Any) -> np.ndarray:
     Parameters
     ----------
     labels : array-like of shape (n_samples,)
-        A partition.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        −1 where the label is missing.
+        A partition; missing labels become −1.
 
     Examples
     --------

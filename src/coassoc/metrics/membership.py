@@ -29,16 +29,14 @@ class ItemConsensus:
 
     Attributes
     ----------
-    own : ndarray of shape (n_samples,)
-        Mean co-association with the other items of its cluster; 0 for singletons and items without a label.
-    other : ndarray of shape (n_samples,)
-        Mean co-association with the items of the best other cluster; 0 when there is none.
+    own, other : ndarray of shape (n_samples,)
+        Mean co-association with the other items of its cluster (0 for singletons and items without a label), and with
+        those of the best other cluster (0 when there is none).
     nearest : ndarray of shape (n_samples,)
         That cluster, in the sorted order of labels; −1 when there is none.
     role : ndarray of shape (n_samples,)
-        0 core, 1 boundary, 2 outlier. An outlier's `own` is below half of its cluster's density, so that the
-        density S would rise without it in the cluster; a boundary item is at least half as strongly tied to another
-        cluster as to its own.
+        0 core, 1 boundary, 2 outlier. An outlier's `own` is below half of its cluster's density, so that S would rise
+        without it; a boundary item is at least half as strongly tied to another cluster as to its own.
     """
 
     own: np.ndarray
@@ -173,7 +171,7 @@ def cluster_uncertainty(X: Any, *, theta: float = THETA, sample_weight: Any = No
     Returns
     -------
     ndarray of shape (d,)
-        One weight in (0, 1] per base cluster, in the order of ``ensemble.offsets``.
+        Weights in (0, 1], in the order of ``ensemble.offsets``.
 
     References
     ----------

@@ -38,10 +38,6 @@ def profile(labels: Any, X: Any, feature_names: Sequence[str] | None = None, *, 
         One row per cluster and feature: ``cluster``, ``size`` of the cluster, ``feature`` (``column=category`` for
         categories), ``inside`` and ``rest`` (means or shares), ``difference`` and ``effect``.
 
-    Notes
-    -----
-    O(n_samples * n_features), with a float64 copy of dense features.
-
     Examples
     --------
     >>> import coassoc as ca
@@ -62,13 +58,15 @@ def profile(labels: Any, X: Any, feature_names: Sequence[str] | None = None, *, 
     ranked = np.argsort(-np.nan_to_num(np.abs(effect), nan=-1.0), axis=1, kind="stable")[:, :n_features]
     at = np.repeat(np.arange(k), ranked.shape[1]), ranked.ravel()
     first = [int(np.argmax(codes == c)) for c in range(k)]
-    table = {"cluster": np.asarray(labels)[first][at[0]], "size": np.bincount(codes[codes >= 0], minlength=k)[at[0]]}
-    table |= {
-        "feature": np.array(names, dtype=object)[at[1]],
-        "inside": (inside + shift)[at],
-        "rest": (rest + shift)[at],
-    }
-    return Columns({**table, "difference": difference[at], "effect": effect[at]})
+    return Columns(
+        cluster=np.asarray(labels)[first][at[0]],
+        size=np.bincount(codes[codes >= 0], minlength=k)[at[0]],
+        feature=np.array(names, dtype=object)[at[1]],
+        inside=(inside + shift)[at],
+        rest=(rest + shift)[at],
+        difference=difference[at],
+        effect=effect[at],
+    )
 
 
 class ProfileMixin:
@@ -77,17 +75,7 @@ class ProfileMixin:
     labels_: Any
 
     def profile(self, X: Any, feature_names: Sequence[str] | None = None, *, n_features: int | None = 5) -> Columns:
-        """The features that tell each cluster apart from the rest: :func:`coassoc.profile` of ``labels_``.
-
-        Parameters
-        ----------
-        X, feature_names, n_features
-            As for :func:`coassoc.profile`; the items of `fit`, in their order.
-
-        Returns
-        -------
-        dict of str to ndarray, with ``to_frame(kind="pandas")``
-        """
+        """:func:`coassoc.profile` of ``labels_``: the features, of the items of `fit`, that tell clusters apart."""
         return profile(self.labels_, X, feature_names, n_features=n_features)
 
 
@@ -102,8 +90,7 @@ def _moments(values: Any, codes: np.ndarray, k: int) -> tuple[Any, np.ndarray, n
         return 0.0, counts, (member @ values).toarray(), (member @ values.multiply(values)).toarray()
     known = ~np.isnan(values)
     # near 0, squares lose no digits; the first value, so that a constant feature is exactly 0
-    shift = np.take_along_axis(values, known.argmax(axis=0)[None], axis=0)[0]
-    shift = np.nan_to_num(shift)
+    shift = np.nan_to_num(np.take_along_axis(values, known.argmax(axis=0)[None], axis=0)[0])
     moved = np.where(known, values - shift, 0.0)
     return shift, member @ known.astype(np.float64), member @ moved, member @ moved**2
 

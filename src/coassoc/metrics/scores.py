@@ -44,15 +44,10 @@ def density(
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the counting pass runs.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> import coassoc as ca
-    >>> table = [[0, 0], [0, 0], [1, 0], [1, 1]]
-    >>> ca.density(table, [0, 0, 1, 1])
+    >>> ca.density([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])
     0.75
     """
     return density_from_counts(*scored_counts(X, labels, sample_weight, partition_weights, engine))
@@ -119,19 +114,14 @@ def nmi(a: Any, b: Any, *, sample_weight: Any = None) -> float:
 
     .. math:: NMI(a, b) = \frac{2\, I(a, b)}{\mathcal H(a) + \mathcal H(b)}
 
-    1 when both have a single cluster, as in scikit-learn. Negative and missing labels take no part.
+    It is between 0 and 1; 1 when both have a single cluster, as in scikit-learn.
 
     Parameters
     ----------
     a, b : array-like of shape (n_samples,)
-        Labels.
+        Labels; negative and missing ones take no part.
     sample_weight : array-like of int, default=None
         How often each item counts.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
 
     Examples
     --------
@@ -181,20 +171,12 @@ class ZeroEffort(NamedTuple):
 def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engine: Any = "auto") -> ZeroEffort:
     """Mean and best score reached by taking one of the clusterings as the consensus.
 
-    For ``"nmi"`` a clustering is compared with the others, itself excluded; for ``"density"`` with the whole
-    ensemble, itself included; this reproduces the paper's tables.
-
     Parameters
     ----------
     X, sample_weight, engine
         As for :func:`density`.
     metric : {"nmi", "density"}, default="nmi"
-        Score.
-
-    Returns
-    -------
-    ZeroEffort
-        Named tuple (mean, best).
+        NMI with the other clusterings, or density in the whole ensemble; this reproduces the paper's tables.
 
     Examples
     --------
@@ -244,10 +226,6 @@ def partition_nmi(X: Any, labels: Any = None, *, sample_weight: Any = None, engi
     labels : array-like of shape (n_samples,), default=None
         A consensus.
 
-    Returns
-    -------
-    ndarray of shape (n_partitions,)
-
     Examples
     --------
     >>> import coassoc as ca
@@ -262,14 +240,9 @@ def partition_nmi(X: Any, labels: Any = None, *, sample_weight: Any = None, engi
 
 
 def best_partition(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    """The medoid of an ensemble: the clustering with the largest mean NMI with the others.
+    """The medoid of an ensemble: the labels of the (first) clustering with the largest mean NMI with the others.
 
-    Parameters are those of :func:`density`.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Its labels as codes, −1 where missing; the first of equals.
+    They are codes, −1 where missing. Parameters are those of :func:`density`.
 
     Examples
     --------
