@@ -56,20 +56,11 @@ class Dictionary:
             pieces.append(np.array([*places, -1], dtype=np.int32)[part.indices])
         return cls(np.concatenate(pieces), label_array(list(known)))
 
-    def decode(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Labels of all rows, and where they are null."""
-        nulls = self.indices < 0
-        if not len(self.labels):
-            return np.full(len(self), None, dtype=object), nulls
-        return self.labels[np.maximum(self.indices, 0)], (nulls if nulls.any() else None)
-
     def values(self) -> np.ndarray:
         """Labels of all rows, None where null."""
-        labels, nulls = self.decode()
-        if nulls is not None:
-            labels = labels.astype(object)
-            labels[nulls] = None
-        return labels
+        if (self.indices >= 0).all():
+            return self.labels[self.indices]
+        return np.append(self.labels.astype(object), [None])[self.indices]
 
 
 def as_objects(values: Sequence[Any]) -> np.ndarray:
@@ -117,83 +108,72 @@ def encode_column(
     if isinstance(values, Dictionary):
         seen, nulls = _from_dictionary(values, name, missing)
     else:
-        if isinstance(values, np.ma.MaskedArray):
-            nulls = _either(nulls, np.ma.getmaskarray(values))
-            values = values.data
-        values, nulls = _labels_and_nulls(np.asarray(values), nulls, name, first_row)
-        if missing != "nan" and values.dtype.kind in "iO":
-            nulls = _either(nulls, _negative(values))
-        seen = _recode(values if nulls is None else values[~nulls])
-    if nulls is None:
+        masked = np.ma.getmaskarray(values)
+        nulls = masked if nulls is None else nulls | masked
+        values, nulls = _labels_and_nulls(np.ma.getdata(values), nulls, name, first_row)
+        if missing != "nan":
+            nulls = nulls | _negative(values)
+        seen = _recode(values[~nulls])
+    if not nulls.any():
         return seen
-    if seen.n_clusters == 0 and not allow_empty and missing not in ("cluster", "singletons"):
+    codes = np.full(nulls.shape, seen.n_clusters, dtype=np.intp)
+    codes[~nulls] = seen.codes
+    if missing == "cluster":  # None is the label of that cluster, so that new rows find it
+        return Column(codes, np.append(seen.categories.astype(object), [None]))
+    if missing == "singletons":  # NaN is no label: no new row belongs to a lone item
+        n_missing = int(nulls.sum())
+        codes[nulls] += np.arange(n_missing)
+        return Column(codes, np.append(seen.categories.astype(object), [np.nan] * n_missing))
+    if seen.n_clusters == 0 and not allow_empty:
         raise no_label(name)
-    return _place_missing(seen, nulls, missing)
+    return Column(codes, seen.categories, True)
 
 
-def _from_dictionary(column: Dictionary, name: str, missing: str) -> tuple[Column, np.ndarray | None]:
+def _from_dictionary(column: Dictionary, name: str, missing: str) -> tuple[Column, np.ndarray]:
     """Codes of the labels that are present, and where labels are missing; each different label is validated once."""
     used = np.flatnonzero(np.bincount(column.indices[column.indices >= 0], minlength=len(column.labels)))
     rule = "nan" if missing == "nan" else "negative"
     try:
         labels = encode_column(column.labels[used], None, name, rule, allow_empty=True)
     except ValueError:
-        encode_column(*column.decode(), name, rule)  # the same error, which names the row
+        encode_column(column.values(), None, name, rule)  # the same error, which names the row
         raise
     lookup = np.full(len(column.labels) + 1, labels.n_clusters, dtype=np.intp)  # the last entry serves index −1
     lookup[used] = labels.codes
     codes = lookup[column.indices]
     nulls = codes == labels.n_clusters
-    return Column(codes[~nulls] if nulls.any() else codes, labels.categories), nulls if nulls.any() else None
+    return Column(codes[~nulls], labels.categories), nulls
 
 
-def _place_missing(seen: Column, nulls: np.ndarray, missing: str) -> Column:
-    """Put the observed codes back among the missing ones, as the rule says."""
-    k = seen.n_clusters
-    codes = np.full(nulls.shape, k, dtype=np.intp)
-    codes[~nulls] = seen.codes
-    if missing == "cluster":  # None is the label of that cluster, so that new rows find it
-        return Column(codes, np.append(seen.categories.astype(object), [None]))
-    if missing == "singletons":  # NaN is no label: no new row belongs to a lone item
-        n_missing = int(nulls.sum())
-        codes[nulls] = k + np.arange(n_missing)
-        return Column(codes, np.append(seen.categories.astype(object), [np.nan] * n_missing))
-    return Column(codes, seen.categories, True)
-
-
-def _labels_and_nulls(values: np.ndarray, nulls: np.ndarray | None, name: str, first_row: int):
-    """Labels as an integer, string or (numbers among strings) object array, and where they are null, if anywhere."""
+def _labels_and_nulls(values: np.ndarray, nulls: np.ndarray, name: str, first_row: int):
+    """Labels as an integer, string or (numbers among strings) object array, and where they are null."""
     kind = values.dtype.kind
     if kind in "iuU":
         return values, nulls
     if kind == "b":
         return values.view(np.uint8), nulls
     if kind == "f":
-        return _from_floats(values, nulls, name, first_row)
+        nulls = nulls | np.isnan(values)
+        whole = np.where(nulls, 0.0, values).astype(np.float64, copy=False)
+        wrong = np.isinf(whole) | (whole != np.floor(whole)) | (np.abs(whole) >= 2.0**63)
+        if wrong.any():
+            row = int(wrong.argmax())
+            _whole_number(values[row], first_row + row, name)
+        return whole.astype(np.int64), nulls
     if kind in "OST":  # bytes, by the text that Python shows; T: variable-width strings of NumPy 2
         return _from_objects(values.astype(object), nulls, name, first_row)
     if kind in "mM":
-        return values.view(np.int64).view(np.uint64), _either(nulls, np.isnat(values))
+        return values.view(np.int64).view(np.uint64), nulls | np.isnat(values)
     raise TypeError(
         f"partitions: column {name} has dtype {values.dtype}; labels must be integers, strings, booleans "
         "or whole floats with NaN for missing."
     )
 
 
-def _from_floats(values: np.ndarray, nulls: np.ndarray | None, name: str, first_row: int):
-    nulls = _either(nulls, np.isnan(values))
-    whole = (values if nulls is None else np.where(nulls, 0.0, values)).astype(np.float64, copy=False)
-    for wrong in (np.isinf(whole), whole != np.floor(whole), np.abs(whole) >= 2.0**63):
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            _whole_number(values[row], first_row + row, name)
-    return whole.astype(np.int64), nulls
-
-
-def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str, first_row: int):
+def _from_objects(values: np.ndarray, nulls: np.ndarray, name: str, first_row: int):
     """Python objects: None, NaN and NA are null; whole numbers compare as numbers, the rest as strings."""
-    null = _either(nulls, np.fromiter((_is_null(v) for v in values), dtype=bool, count=len(values)))
-    where = np.arange(len(values)) if null is None else np.flatnonzero(~null)
+    nulls = nulls | np.fromiter(map(_is_null, values), dtype=bool, count=len(values))
+    where = np.flatnonzero(~nulls)
     known = values[where]
     kind_of = {kind: _object_kind(kind, name) for kind in set(map(type, known))}
     kinds = set(kind_of.values())
@@ -207,12 +187,12 @@ def _from_objects(values: np.ndarray, nulls: np.ndarray | None, name: str, first
             raise _too_large(highest, first_row + int(where[labels.index(highest)]), name)
         numbers = np.zeros(len(values), dtype=np.int64 if highest < 2**63 else np.uint64)
         numbers[where] = labels
-        return numbers, null
+        return numbers, nulls
     # numbers among strings stay numbers: 1 and "1" are different labels
     out = np.full(len(values), 0 if "number" in kinds else "", dtype=object)
     out[where] = labels
     as_text = "number" not in kinds and not any(label.endswith("\0") for label in labels)  # which np.str_ drops
-    return (out.astype(np.str_) if as_text else out), null
+    return (out.astype(np.str_) if as_text else out), nulls
 
 
 def _whole_number(value: Any, row: int, name: str) -> int:
@@ -243,9 +223,9 @@ def _too_large(value: int, row: int, name: str) -> ValueError:
 
 def _negative(values: np.ndarray) -> np.ndarray:
     """Where labels are negative numbers."""
-    if values.dtype.kind == "i":
-        return values < 0
-    return np.fromiter((is_negative(v) for v in values), dtype=bool, count=len(values))
+    if values.dtype.kind == "O":
+        return np.fromiter(map(is_negative, values), dtype=bool, count=len(values))
+    return values < 0 if values.dtype.kind == "i" else np.zeros(len(values), dtype=bool)
 
 
 def is_negative(label: Any) -> bool:
@@ -265,11 +245,6 @@ def _object_kind(kind: type, name: str) -> str:
             f"partitions: column {name} holds a {kind.__name__}; each label must be an integer or a string."
         )
     return "number" if issubclass(kind, (int, float, np.integer, np.floating, np.bool_)) else "string"
-
-
-def _either(first: np.ndarray | None, second: np.ndarray) -> np.ndarray | None:
-    both = second if first is None else first | second
-    return both if both.any() else None
 
 
 def _recode(values: np.ndarray) -> Column:
