@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,11 +79,8 @@ def _array_of_rows(table: Any) -> np.ndarray:
             f"partitions: rows have different lengths {sorted(lengths)}; every item needs one label per partition "
             "(None where absent)."
         )
-    array = np.empty((len(table), lengths.pop() if lengths else 0), dtype=object)
-    for i, row in enumerate(table):
-        for j, label in enumerate(row):  # one by one: a list in the place of a label must not be broadcast
-            array[i, j] = label
-    return array
+    cells = np.fromiter(chain.from_iterable(table), dtype=object)
+    return cells.reshape(len(table), lengths.pop() if lengths else 0)
 
 
 def column_values(series: Any) -> tuple[Any, np.ndarray | None]:
