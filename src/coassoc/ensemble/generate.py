@@ -20,7 +20,7 @@ from .io.arrow import ParquetTable
 from .io.coding import FileBlock, batches_in
 from .io.features import features_in, numbers_in
 from .io.output import check_writable, replacing
-from .io.table import pa
+from .io.table import naming, pa
 from .stored import StoredEnsemble
 from .threads import one_thread
 
@@ -195,7 +195,7 @@ def make_ensemble_large(
     ...                         fit_sample=100, random_state=0)
     Ensemble(500 items, 4 clusterings, stored in labels.parquet)
     """
-    source, target = features_in(features, columns), Path(output)
+    source, target = features_in(features, columns or "*"), Path(output)
     check_writable(target, force=force)
     if source.n_rows is None:
         raise ValueError(
@@ -229,11 +229,11 @@ def make_ensemble_large(
 
 def _features(block: FileBlock, start: int) -> np.ndarray:
     """The numbers of a block, the first row of which is row `start`, validated."""
-    path = Path(block.piece.file)
-    X = np.concatenate([
-        batch if isinstance(batch, np.ndarray) else numbers_in(batch, block.columns, path)
-        for batch in batches_in(block)
-    ])  # fmt: skip
+    with naming(Path(block.piece.file)):
+        X = np.concatenate([
+            batch if isinstance(batch, np.ndarray) else numbers_in(batch, block.columns)
+            for batch in batches_in(block)
+        ])  # fmt: skip
     X = np.ascontiguousarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
     check_finite(X, start, "features")
     return X

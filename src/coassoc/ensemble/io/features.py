@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,63 +46,43 @@ def read_features(
     """
     path = Path(path)
     with naming(path):
-        file = _opened(path, "*", exclude, id_column, class_column)
-        table, names = file.table, file.names
-        if file.format.is_text and all(is_number(name) for name in table.names):
-            raise ValueError(f"{path.name}: the first line holds numbers only; a header must come first.")
-        if table.array is not None and names == table.names:
-            if table.array.dtype.kind not in "fiub":
-                raise ValueError(f"{path.name} must hold a table of numbers, got {table.array.dtype}.")
-            return Features(table.array, names)
+        file = features_in(path, exclude=exclude, id_column=id_column, class_column=class_column or False)
+        names, array = file.names, file.table.array
+        if file.format.is_text and all(map(is_number, file.table.names)):
+            raise ValueError("the first line holds numbers only; a header must come first.")
+        if array is not None and names == file.roles.all:
+            if array.dtype.kind not in "fiub":
+                raise ValueError(f"must hold a table of numbers, got {array.dtype}.")
+            return Features(array if names == file.table.names else array[:, list(map(int, names))], names)
         batches = list(file.batches(all_roles=True))
-        aside = file.roles.ids, file.roles.classes
-        ids, classes = (None if name is None else _texts(batches, name) for name in aside)
-        return Features(*_matrix(batches, names, path, categories), ids, classes)
+        starts = [0, *accumulate(map(len, batches))]
+        columns: dict[str, np.ndarray] = {}
+        for name in names:
+            try:
+                parts = [numbers_in(batch, [name], start) for batch, start in zip(batches, starts)]
+                columns[name] = np.concatenate(parts)
+            except ValueError:
+                if not categories:
+                    raise
+                columns |= _one_hot(_texts(batches, name), name, path)
+        if not columns:
+            raise ValueError("no feature column is left.")
+        aside = (None if name is None else _texts(batches, name) for name in (file.roles.ids, file.roles.classes))
+        return Features(np.column_stack(list(columns.values())), list(columns), *aside)
 
 
-def features_in(path: Any, columns: Sequence[str] | None = None) -> LabelFile:
-    """A file of features, or a folder of files, to be read by blocks; every column when `columns` is None."""
+def features_in(path: Any, columns: Any = "*", **choice: Any) -> LabelFile:
+    """A file of features, or a folder of files, opened by this process; `choice` as of `read_ensemble`."""
     if is_dask(path):
         raise ValueError("features must be a file or a folder; write the Dask collection: frame.to_parquet(folder).")
-    return _opened(Path(path), columns or "*", (), False, None)
+    choice = {"id_column": False, "class_column": False} | choice
+    return LabelFile(Path(path), columns=columns, header=True, trusted=True, **choice)
 
 
-def _opened(path: Path, columns: Any, exclude: Any, id_column: Any, class_column: Any) -> LabelFile:
-    classes = False if class_column is None else class_column
-    return LabelFile(path, columns=columns, exclude=exclude, id_column=id_column, class_column=classes, header=True,
-                     trusted=True)  # fmt: skip
-
-
-def _texts(batches: Sequence[Any], name: str) -> np.ndarray:
-    return np.concatenate([ids_in(batch, name).astype(str) for batch in batches])
-
-
-def _matrix(batches: list[Any], names: list[str], path: Path, categories: bool) -> tuple[np.ndarray, list[str]]:
-    """The features and their names."""
-    parts, start = [], 0
-    words: set[str] | None = set() if categories else None
-    for batch in batches:
-        parts.append(numbers_in(batch, names, path, start, words))
-        start += len(batch)
-    X = np.concatenate(parts)
-    if not words:
-        return X, names
-    columns: dict[str, np.ndarray] = {}
-    for j, name in enumerate(names):
-        columns |= _one_hot(_texts(batches, name), name, path) if name in words else {name: X[:, j]}
-    if not columns:
-        raise ValueError(f"{path.name} has no feature column left.")
-    return np.column_stack(list(columns.values())), list(columns)
-
-
-def numbers_in(
-    batch: Any, names: Sequence[str], path: Path, start: int = 0, words: set[str] | None = None
-) -> np.ndarray:
-    """Columns of a batch, the first row of which is row `start`, as numbers, NaN where missing.
-
-    A cell that is no number is an error; with `words`, the name of its column is added to these instead.
-    """
+def numbers_in(batch: Any, names: Sequence[str], start: int = 0) -> np.ndarray:
+    """Columns of a batch, the first row of which is row `start`, as numbers, NaN where missing."""
     numbers = np.full((len(batch), len(names)), np.nan)
+    batch = batch.select(names) if hasattr(batch, "select") else batch
     for j, (name, (values, nulls)) in enumerate(zip(names, batch_columns(batch, names))):
         if not isinstance(values, Dictionary) and values.dtype.kind in "fiub":
             numbers[:, j] = values if nulls is None else np.where(nulls, np.nan, values)
@@ -109,16 +90,17 @@ def numbers_in(
         column = values if isinstance(values, Dictionary) else Dictionary(np.arange(len(batch)), values)
         texts = ["" if label is None else str(label).strip() for label in column.labels.tolist()]
         wrong = [i for i, text in enumerate(texts) if not is_number(text) and text.lower() not in _MISSING]
-        if wrong and words is None:
-            row = start + int(np.flatnonzero(column.indices == wrong[0])[0]) + 1
-            raise ValueError(f"{path.name}: column {name!r}, row {row} is {texts[wrong[0]]!r}, not a number; "
-                             f"{_WAY_OUT.format(name)}.")  # fmt: skip
         if wrong:
-            words.add(name)  # type: ignore[union-attr]
-            continue
+            row = start + int(np.flatnonzero(column.indices == wrong[0])[0]) + 1
+            raise ValueError(f"column {name!r}, row {row} is {texts[wrong[0]]!r}, not a number; "
+                             f"{_WAY_OUT.format(name)}.")  # fmt: skip
         found = [float(text) if is_number(text) else np.nan for text in texts]
         numbers[:, j] = np.array([*found, np.nan])[column.indices]  # the last entry serves index −1
     return numbers
+
+
+def _texts(batches: Sequence[Any], name: str) -> np.ndarray:
+    return np.concatenate([ids_in(batch, name).astype(str) for batch in batches])
 
 
 def _one_hot(texts: np.ndarray, name: str, path: Path) -> dict[str, np.ndarray]:
@@ -126,9 +108,9 @@ def _one_hot(texts: np.ndarray, name: str, path: Path) -> dict[str, np.ndarray]:
     texts = np.char.strip(texts)
     words = [word for word in np.unique(texts).tolist() if word.lower() not in _MISSING]
     if len(words) == len(texts):
-        warnings.warn(f"{path.name}: left out column {name!r}, whose values all differ, as ids do.", stacklevel=6)
+        warnings.warn(f"{path.name}: left out column {name!r}, whose values all differ, as ids do.", stacklevel=5)
         return {}
     if len(words) > MOST_CATEGORIES:
-        raise ValueError(f"{path.name}: column {name!r} has {len(words)} different words, more than "
-                         f"{MOST_CATEGORIES}; {_WAY_OUT.format(name)}.")  # fmt: skip
+        raise ValueError(f"column {name!r} has {len(words)} different words, more than {MOST_CATEGORIES}; "
+                         f"{_WAY_OUT.format(name)}.")  # fmt: skip
     return {f"{name}={word}": (texts == word).astype(np.float64) for word in words}

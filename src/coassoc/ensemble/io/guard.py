@@ -1,9 +1,8 @@
 """Opening a label file: here, or by a child process when its format is binary and the user does not trust it.
 
-Libraries that read such files crash on damaged ones, loop for ever, or take any amount of memory, inside calls that
-Python cannot stop. The child has limits on memory and processor time where the system has them (Linux); everywhere it
-is killed when an answer takes too long. It hands the columns over a pipe as Arrow record batches, whose sizes are added
-up here. This process never parses the file.
+Libraries crash on damaged files, loop for ever, or take any amount of memory, inside calls that Python cannot stop. The
+child has limits on memory and processor time (on Linux), and is killed when an answer takes too long. It hands the
+columns over a pipe as Arrow record batches, whose sizes are added up here. This process never parses the file.
 
 The talk: a line of JSON that says what to open; a line that describes the table, or an error; a line that says what to
 do; for columns Arrow streams, each announced by a line; and a line that says how it ended.
@@ -36,6 +35,7 @@ PATIENCE = 12  # times as long may an answer take by the clock, since other prog
 # one thread and plain malloc: address space is limited, so none is taken ahead of its use
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 _ENVIRONMENT |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "PYTHONWARNINGS": "ignore"}
+_ERRORS = {kind.__name__: kind for kind in (ImportError, ValueError, OSError, RuntimeError)}
 _DESCRIBED = ("names", "n_rows", "id_name", "class_name", "guess_ids", "guess", "inspect", "notes")
 # HDF5 tells of a lack of memory in words, and calls a damaged address "past end of allocation"
 _NO_MEMORY = re.compile("malloc|realloc|allocate|(?<!past end of )allocation|out of memory|bad_alloc")
@@ -86,7 +86,7 @@ class GuardedTable(Table):
 
 
 def append_guarded(known: Format, files: Sequence[Path], target: Path, columns: Any, options: Options, force: bool):
-    """`Format.append`, done by a child, which gets the new columns as an Arrow stream."""
+    """`Table.append`, done by a child, which gets the new columns as an Arrow stream."""
     with contextlib.closing(Child(known, files, files[0].parent if len(files) > 1 else files[0], options)) as child:
         child.answer()
         with contextlib.suppress(BrokenPipeError):
@@ -122,7 +122,8 @@ class Child:
         except ValueError:
             raise self._death() from None
         if "error" in told:
-            raise self._error(*told["error"])
+            kind, *details = told["error"]
+            raise TooLarge(self.path, self.allowed) if kind == "TooLarge" else _ERRORS[kind](*details)
         return told
 
     def stream(self, question: dict[str, Any]) -> Iterator[Any]:
@@ -166,14 +167,6 @@ class Child:
             return DamagedFile(f"reading it takes more than {self.seconds} s of processor time")
         how = f"signal {-code}" if code < 0 else f"exit code {code:#x}"
         return DamagedFile(f"reading it ends the process that reads it ({how})")
-
-    def _error(self, kind: str, *told: Any) -> Exception:
-        """The error that the child tells."""
-        if kind == "memory":
-            return TooLarge(self.path, self.allowed)
-        if kind == "fault":
-            return RuntimeError(f"coassoc failed to read {self.path.name}; please report this:\n{told[0]}")
-        return {"ValueError": ValueError, "ImportError": ImportError, "OSError": OSError}[kind](*told)
 
     def close(self) -> None:
         self.process.kill()
@@ -237,7 +230,7 @@ def serve(source: Any, out: Any) -> None:
                 _send(table.batches(**question), out, tell)
         tell({})
     except Exception as error:
-        tell({"error": _described(error)})
+        tell({"error": _described(error, path)})
 
 
 def _send(batches: Iterator[Any], out: Any, tell: Any) -> None:
@@ -252,17 +245,17 @@ def _send(batches: Iterator[Any], out: Any, tell: Any) -> None:
                 batch = next(batches, None)
 
 
-def _described(error: Exception) -> list[Any]:
+def _described(error: Exception, path: Path) -> list[Any]:
     """The kind of an error, and what an error of that kind is made of."""
     text = str(error)
     if isinstance(error, (MemoryError, TooLarge)) or (isinstance(error, ValueError) and _NO_MEMORY.search(text)):
-        return ["memory"]
-    for kind in (ImportError, ValueError):
-        if isinstance(error, kind):
-            return [kind.__name__, text]
+        return ["TooLarge"]
     if isinstance(error, OSError):
         return ["OSError", error.errno, error.strerror or text, error.filename]
-    return ["fault", "".join(traceback.format_exception(error))]
+    if isinstance(error, (ImportError, ValueError)):
+        return ["ImportError" if isinstance(error, ImportError) else "ValueError", text]
+    fault = "".join(traceback.format_exception(error))
+    return ["RuntimeError", f"coassoc failed to read {path.name}; please report this:\n{fault}"]
 
 
 def set_limits(memory: int, seconds: int) -> None:

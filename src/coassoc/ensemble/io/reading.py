@@ -106,12 +106,13 @@ def read_ensemble(
     for i, path in enumerate(paths):
         if any(path.resolve() == other.resolve() for other in paths[:i]):
             raise ValueError(f"path names {path.name} twice; give each file once.")
-    if len(paths) == 1 and str(paths[0]) != "-":
-        return LabelFile(paths[0], **reading).ensemble(missing)
     parts = []
     for path in paths:
         with standard_input(format) if str(path) == "-" else nullcontext(path) as file:
-            parts.append(LabelFile(file, **reading).read())
+            opened = LabelFile(file, **reading)
+            if [file] == paths:
+                return opened.ensemble(missing)
+            parts.append(opened.read())
     with naming(paths[0]):
         return (parts[0] if len(parts) == 1 else _join(parts, paths)).ensemble(missing)
 
@@ -238,43 +239,29 @@ def check_ids(ids: np.ndarray, column: str) -> np.ndarray:
 def _join(parts: list[_Part], paths: list[Path]) -> _Part:
     """Partitions of several files over the union of their items, in order of first appearance."""
     with_ids = [part.ids is not None for part in parts]
-    place: dict[str, int] = {}
-    if not any(with_ids):
-        if len({part.n_rows for part in parts}) > 1:
-            sizes = ", ".join(f"{path.name} {part.n_rows}" for part, path in zip(parts, paths))
-            raise ValueError(f"files without ids must have the same number of rows, got {sizes}; name an id_column.")
-        n_rows, rows = parts[0].n_rows, [np.arange(parts[0].n_rows)] * len(parts)
-    elif not all(with_ids):
+    ids = [range(part.n_rows) if part.ids is None else part.ids.tolist() for part in parts]
+    if any(with_ids) and not all(with_ids):
         name = paths[with_ids.index(False)].name
         raise ValueError(f"{name} has no ids while others do; name its id_column (--id).")
-    else:
-        ids = [part.ids.tolist() for part in parts if part.ids is not None]
-        rows = [np.array([place.setdefault(str(item), len(place)) for item in mine]) for mine in ids]
-        n_rows = len(place)
+    if not any(with_ids) and len(set(map(len, ids))) > 1:
+        sizes = ", ".join(f"{path.name} {len(mine)}" for path, mine in zip(paths, ids))
+        raise ValueError(f"files without ids must have the same number of rows, got {sizes}; name an id_column.")
+    place: dict[str, int] = {}
+    rows = [np.array([place.setdefault(str(item), len(place)) for item in mine]) for mine in ids]
     columns, classes = {}, None
-    for names, part, where in zip(_names(parts, paths), parts, rows):
-        for name, column in zip(names, part.columns.values()):
-            indices = np.full(n_rows, -1, dtype=np.int64)
-            indices[where] = column.indices
-            columns[name] = Dictionary(indices, column.labels)
-        if part.classes is not None:
-            classes = np.full(n_rows, None, dtype=object) if classes is None else classes
-            classes[where] = part.classes
-    return _Part(columns, np.array(list(place), dtype=object) if place else None, classes)
-
-
-def _names(parts: list[_Part], paths: list[Path]) -> list[list[str]]:
-    """Names of the joined partitions: the file's, its column added when it has several or files share a name."""
-    stems = [path.name.split(".")[0] for path in paths]
-    taken: Counter[str] = Counter()
-    names: list[list[str]] = []
-    for part, stem in zip(parts, stems):
-        names.append([])
-        for column in part.columns:
+    stems, taken = [path.name.split(".")[0] for path in paths], Counter[str]()
+    for stem, part, where in zip(stems, parts, rows):
+        for column, labels in part.columns.items():
+            # the name of the file, with that of the column when it has several or files share a name
             name = stem if len(part.columns) == 1 and stems.count(stem) == 1 else f"{stem}:{column}"
             taken[name] += 1
-            names[-1].append(name if taken[name] == 1 else f"{name}:{taken[name]}")
-    return names
+            indices = np.full(len(place), -1, dtype=np.int64)
+            indices[where] = labels.indices
+            columns[name if taken[name] == 1 else f"{name}:{taken[name]}"] = Dictionary(indices, labels.labels)
+        if part.classes is not None:
+            classes = np.full(len(place), None, dtype=object) if classes is None else classes
+            classes[where] = part.classes
+    return _Part(columns, np.array(list(place), dtype=object) if all(with_ids) else None, classes)
 
 
 @contextmanager

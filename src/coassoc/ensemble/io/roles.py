@@ -56,11 +56,11 @@ class Choice:
 
     def roles(self, table: Table) -> Roles:
         """The parts that the columns of a table play, by their names."""
-        guess = self.patterns is None and table.guess_ids
+        guess, file = self.patterns is None and table.guess_ids, table.path.name
         ids, classes = (name if isinstance(name, str) else None for name in (self.id_column, self.class_column))
         for name, argument in ((ids, "id_column"), (classes, "class_column")):
-            if name is not None:
-                table.require(name, argument)
+            if name is not None and name not in table.names:
+                raise ValueError(f"{argument}: {file} has no column {name!r}; it has {listing(table.names)}.")
         if ids is None and self.id_column is not False:
             first = table.names[0] if table.guess_ids and table.names else None
             usual = first is not None and is_id_name(first) and first not in (self.patterns or ())
@@ -74,7 +74,7 @@ class Choice:
             return Roles(found, ids, classes)
         kept = [name for name in found if name not in likely]
         warnings.warn(
-            f"{table.path.name}: by its name, {listing(likely)} holds known classes; the clusterings are "
+            f"{file}: by its name, {listing(likely)} holds known classes; the clusterings are "
             f"{listing(kept)}. {_CHOOSE.format('classes with class_column=', 'class-column')}",
             stacklevel=5,
         )

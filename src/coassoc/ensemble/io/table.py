@@ -76,8 +76,7 @@ class Piece(NamedTuple):
 class Table:
     """A file format: the class says how its files are recognised and written, an instance is an open label file.
 
-    A new format is a subclass, and one line in the list of `formats`. Opening reads what the file declares about itself
-    and none of its columns.
+    A new format is a subclass, and one line in the list of `formats`.
     """
 
     # the format
@@ -118,8 +117,7 @@ class Table:
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
         """The columns named as Arrow record batches (or arrays), in row order: all rows, or those of a piece.
 
-        The column `ids` is read as text. Columns of text in which 1 is a number and NA is missing have the metadata
-        `CELLS`.
+        The column `ids` is read as text. Columns of cells have the metadata `cells.CELLS`.
         """
         raise NotImplementedError
 
@@ -139,11 +137,6 @@ class Table:
 
     def __del__(self) -> None:
         self.close()
-
-    def require(self, name: str, argument: str) -> None:
-        """Refuse a column, given by the user as `argument`, that the file does not have."""
-        if name not in self.names:
-            raise ValueError(f"{argument}: {self.path.name} has no column {name!r}; it has {listing(self.names)}.")
 
     @classmethod
     def recognises(cls, path: Path) -> bool:

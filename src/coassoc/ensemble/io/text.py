@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -33,27 +34,26 @@ class _Text:
 
     closed = False
 
-    def __init__(self, table: TextTable, start: int = 0, stop: int | None = None):
+    def __init__(self, table: TextTable, start: int = 0, stop: float = math.inf):
         if table.file is None or table.file.closed:
             table.file = open_file(table.path)
-        self.path = table.path
+        self.path, self.at, self.stop, self.quotes = table.path, start, stop, 0
         table.file.seek(0)
         self.is_packed = table.file.read(2) == b"\x1f\x8b"
         table.file.seek(0)
         self.file: Any = gzip.GzipFile(fileobj=table.file) if self.is_packed else table.file
         self.file.seek(start)
-        self.allowed = table.options.allowed([table.path]) if self.is_packed else None
-        self.at, self.stop, self.quotes = start, stop, 0
+        self.allowed = table.options.allowed([table.path]) if self.is_packed else math.inf
 
     def read(self, size: int) -> bytes:
         try:
-            data = self.file.read(size if self.stop is None else min(size, self.stop - self.at))
+            data = self.file.read(int(min(size, self.stop - self.at)))
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{self.path.name} is a damaged gzip archive ({error}); fetch it again.") from None
         self.at += len(data)
         self.quotes += data.count(b'"')
-        if self.allowed is not None and self.at > self.allowed:
-            raise TooLarge(self.path, self.allowed)
+        if self.at > self.allowed:
+            raise TooLarge(self.path, int(self.allowed))
         if b"\x00" in data:
             raise ValueError(
                 f"{self.path.name} is neither UTF-8 text (it holds NUL bytes) nor a file of another known kind; save "
@@ -108,25 +108,23 @@ class TextTable(Table):
         except UnicodeDecodeError:
             raise ValueError(f"{name} is not UTF-8 text in its first row; save it as UTF-8.") from None
         if not line.strip(" \t\r\n"):
-            blank = "starts with a blank line; remove it" if data.strip() else "holds blank lines only"
-            raise ValueError(f"{name} {blank}; a label table needs a header and at least one row.")
+            raise ValueError(f"{name} starts with a blank line; a label table needs a header and at least one row.")
         return line, data[end : end + (1 << 16)].decode(errors="replace").splitlines()[:-1][:20]
 
     def _is_header(self, cells: list[str]) -> bool:
-        """Whether the first row names the columns.
+        """Whether the first row names the columns: unless it holds numbers only, some of them twice.
 
-        It does unless every cell is a number or missing. Numbers that differ are names when none of them is a label of
-        its own column below, and could be both when one is.
+        Different numbers are names when none of them is a label of its own column below, and could be both when one is.
         """
         texts = [cell.strip() for cell in cells]
         if not all(is_number(text) or text in MISSING for text in texts) or not any(map(is_number, texts)):
             return True
-        self.names = count = [str(j) for j in range(len(texts))]
-        if len(texts) > 2 and texts == ["", *count[:-1]]:
+        self.names = [str(j) for j in range(len(texts))]
+        if len(texts) > 2 and texts == ["", *self.names[:-1]]:
             return True  # columns without names of their own, written by pandas with the index
         if len(set(texts)) < len(texts) or any(text in MISSING for text in texts[1:]):
             return False
-        for batch in self.batches(count):
+        for batch in self.batches(self.names):
             for text, column in zip(texts, batch.columns):
                 if text and label_of(text) in map(label_of, column.dictionary.to_pylist()):
                     raise ValueError(
