@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from coassoc.cli import Progress, note
 from coassoc.cli.common import add_jobs, positive, seed
-from coassoc.cli.terminal import Progress, note
 from coassoc.report.plain_text import seconds
 
 from ..datasets import DatasetUnavailable

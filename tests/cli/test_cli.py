@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coassoc.cli import COMMANDS, command_parser, load, main, sentence
-from coassoc.cli.terminal import printable, say, say_json
+from coassoc.cli import COMMANDS, command_parser, load, main, printable, say, say_json, sentence
 
 
 def coassoc(*words: str, **settings):

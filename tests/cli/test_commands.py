@@ -14,8 +14,7 @@ import pandas as pd
 import pytest
 
 import coassoc as ca
-from coassoc.cli import main
-from coassoc.cli.terminal import Progress
+from coassoc.cli import Progress, main
 from coassoc.consensus.auto import evidence
 from coassoc.report.plain_text import seconds
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import signal
 import sys
 import threading
+import time
+import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
-from .terminal import check_streams, discard_output, messages, sentence
+from ..report.plain_text import seconds
 
 # command -> what the list of commands says about it. Its module has DESCRIPTION, EPILOG, add_arguments and run.
 COMMANDS = {
@@ -73,8 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return _run(words)
             finally:
                 sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
-        discard_output()
+    except BrokenPipeError:  # the reader of our output went away, as `head` does: the rest goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except (KeyboardInterrupt, Exception) as error:
         if debug:
@@ -123,14 +127,15 @@ def _settings(debug: bool) -> Iterator[None]:
 def _run(words: list[str]) -> int:
     """Run the command among the words; options may come before it."""
     name = next((word for word in words if not word.startswith("-")), None)
-    rest = words if name is None else [*words[: words.index(name)], *words[words.index(name) + 1 :]]
-    if name == "help":
-        return _run([*rest, "--help"])
     if name is None:
         parser = _whole_parser()
-        parser.parse_args(rest)
+        parser.parse_args(words)
         parser.print_help(sys.stderr)
         return BAD_INPUT
+    rest = words.copy()
+    rest.remove(name)
+    if name == "help":
+        return _run([*rest, "--help"])
     if name not in COMMANDS:
         close = get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(COMMANDS)}."
@@ -148,15 +153,14 @@ def load(name: str) -> ModuleType:
 def command_parser(name: str) -> Parser:
     """The parser of one command, with the options every command has."""
     module = load(name)
-    texts = {"description": module.DESCRIPTION, "epilog": module.EPILOG}
-    parser = Parser(prog=f"coassoc {name}", formatter_class=_FORMAT, **texts)
+    parser = Parser(f"coassoc {name}", None, module.DESCRIPTION, module.EPILOG, formatter_class=_FORMAT)
     module.add_arguments(parser)
     return _with_common(parser)
 
 
 def _whole_parser() -> Parser:
     """The parser of words without a command."""
-    import coassoc
+    from .. import __version__
 
     width = max(map(len, COMMANDS)) + 2
     commands = "\n".join(f"  {name:<{width}}{text}" for name, text in COMMANDS.items())
@@ -168,8 +172,8 @@ def _whole_parser() -> Parser:
         formatter_class=_FORMAT,
         usage="coassoc [-V | --version] [--help] COMMAND ...",
     )
-    version = f"coassoc {coassoc.__version__}"
-    parser.add_argument("-V", "--version", action="version", version=version, help="print the version")
+    told = f"coassoc {__version__}"
+    parser.add_argument("-V", "--version", action="version", version=told, help="print the version")
     return _with_common(parser)
 
 
@@ -177,3 +181,137 @@ def _with_common(parser: Parser) -> Parser:
     parser.add_argument("--json", action="store_true", help="print the result as JSON, for programs")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
+
+
+# -- what is printed; names from files are made harmless here --------------------------------------------------------
+
+
+def printable(text: str) -> str:
+    r"""`text` with control, format and invalid characters written as ``\uXXXX``, as JSON does.
+
+    Names and ids come from files and may hold terminal escape sequences; line ends and tabs are kept.
+    """
+    if text.isprintable():
+        return text
+    harmless = {c for c in {*text} if c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs"}
+    return "".join(c if c in harmless else json.dumps(c)[1:-1].replace("\x7f", "\\u007f") for c in text)
+
+
+def say(text: str = "", *, file: TextIO | None = None) -> None:
+    """Print text that may hold names from files. What the stream cannot encode is escaped too."""
+    stream = sys.stdout if file is None else file
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        print(printable(text).encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+    except OSError as error:  # a full disk, or a reader that is gone
+        name = "standard output" if stream is sys.stdout else "standard error"
+        raise OSError(error.errno, os.strerror(error.errno or 0), name) from None
+
+
+def say_json(data: Any, *, file: TextIO | None = None, indent: int | None = 2) -> None:
+    """Print a result for programs."""
+    text = json.dumps(data, default=lambda value: value.tolist() if hasattr(value, "tolist") else os.fspath(value))
+    finite = json.loads(text, parse_constant=lambda name: None)  # NaN and infinity
+    say(json.dumps(finite, indent=indent, ensure_ascii=False), file=file)
+
+
+class Messages:
+    """Notes and errors on standard error: lines for people, or with --json one JSON object a line."""
+
+    json = False
+
+    def line(self, text: str, kind: str) -> str:
+        text = " ".join(text.split())
+        return printable(json.dumps({kind: text}, ensure_ascii=False) if self.json else f"coassoc: {kind}: {text}")
+
+    def note(self, text: str, kind: str = "note") -> None:
+        say(self.line(text, kind), file=sys.stderr)
+
+    def error(self, text: str, exit_code: int) -> None:
+        shown = json.dumps({"error": text, "exit_code": exit_code}, ensure_ascii=False)
+        say(shown if self.json else f"coassoc: {text}", file=sys.stderr)
+
+
+messages = Messages()
+note = messages.note
+
+_OF_FILES = {
+    FileNotFoundError: "there is no file {}; check the path.",
+    IsADirectoryError: "{} is a folder; name a file in it.",
+    PermissionError: "no permission to open {}; check who owns it.",
+}
+
+
+def sentence(error: BaseException) -> str:
+    """An error as one line that says what is wrong and, where known, what to do."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.filename is not None:
+        rule = _OF_FILES.get(type(error), "{}: " + f"{error.strerror}.")
+        text = rule.format(repr(os.fsdecode(error.filename)))
+    elif isinstance(error, OSError) and error.strerror:
+        text = f"a file or stream could not be read or written: {error.strerror}."
+    elif isinstance(error, MemoryError):
+        text = f"not enough memory ({error}); use fewer rows or columns." if str(error) else "not enough memory."
+    return " ".join(text.split())
+
+
+def check_streams() -> None:
+    """Refuse a closed standard output before any work; open the null device in place of other closed streams.
+
+    Without this the next file that is opened gets the number of the closed stream, and what is printed ends in it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  lives as long as the process
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        raise ValueError("standard output is closed; redirect it to a file or to /dev/null.")
+
+
+class Progress:
+    """What a command is doing, on standard error: by rich on a terminal, else a line after every `every` seconds."""
+
+    def __init__(self, what: str, quiet: bool = False, every: float = math.inf):
+        self.what, self.every, self.quiet = what, every, quiet
+        self.start = self.last = time.monotonic()
+        self.bar = _rich_bar(what) if sys.stderr.isatty() and not quiet else None
+
+    def __call__(self, done: int, total: int) -> None:
+        self.step(f"{done}/{total}", done / max(total, 1))
+
+    def step(self, text: str, share: float | None = None) -> None:
+        """Say what is done now, and which share of the work is done where that is known."""
+        text = printable(" ".join(text.split()))
+        now = time.monotonic()
+        if self.bar is not None:
+            known = {"total": None, "refresh": True} if share is None else {"total": 1, "completed": share}
+            self.bar.update(self.bar.task_ids[0], description=f"{self.what}: {text}", **known)
+        elif not self.quiet and now - self.last >= self.every:
+            self.last = now
+            left = f", {share:.0%}, {seconds((now - self.start) * (1 - share) / share)} left" if share else ""
+            say(f"{self.what}: {text}{left}", file=sys.stderr)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+def _rich_bar(what: str) -> Any:
+    try:
+        from rich import progress
+        from rich.console import Console
+    except ImportError:
+        return None
+    text = progress.TextColumn("{task.description}", markup=False)
+    console = Console(file=sys.stderr)
+    bar = progress.Progress(text, progress.BarColumn(), progress.TimeRemainingColumn(), console=console, transient=True)
+    bar.add_task(what, total=None)
+    bar.start()
+    return bar

@@ -17,9 +17,9 @@ from ..ensemble import read_ensemble
 from ..ensemble.io.formats import format_names
 from ..ensemble.io.output import check_outputs
 from ..ensemble.io.reading import LabelFile, standard_input
-from .terminal import Progress, note, say, say_json
+from . import Progress, note, say, say_json
 
-__all__ = ["Progress", "note", "say", "say_json"]  # of the terminal, used as common.say
+__all__ = ["Progress", "note", "say", "say_json"]  # used as common.say
 
 MISSING_HELP = (
     "negative: empty cells and negative labels (HDBSCAN's noise) are missing (default); nan: only empty cells are; "

@@ -72,8 +72,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     common.check_paths(args, {"-o": args.output}, args.features)
-    if args.large:
-        return _run_large(args)
+    clusterers = []
+    for name in args.clusterer:
+        module, _, kind = CLUSTERERS[name][0].partition(".")
+        own = {"n_init": args.n_init} if name in ("kmeans", "minibatch") else CLUSTERERS[name][1]
+        clusterers.append(getattr(import_module(f"sklearn.{module}"), kind)(**own))
+    ensemble = (_cluster_large if args.large else _cluster)(
+        args,
+        clusterer=None if args.clusterer == ["kmeans"] else clusterers,
+        feature_fraction=args.feature_fraction,
+        n_init=args.n_init,
+        random_state=args.seed,
+    )
+    n, p, counts = ensemble.n_samples, ensemble.n_partitions, ensemble.n_clusters.tolist()
+    facts = {"items": n, "partitions": p, "clusters": counts, "output": args.output}
+    text = f"{n} items, {p} clusterings of {span(min(counts), max(counts))} clusters, in {args.output}"
+    common.tell(args, facts, text, args.output)
+    return 0
+
+
+def _cluster(args: argparse.Namespace, **settings: Any) -> Ensemble:
     table_format(args.output)
     features = read_features(args.features, exclude=args.exclude, id_column=args.id, class_column=args.class_column)
     X = features.X
@@ -95,15 +113,14 @@ def run(args: argparse.Namespace) -> int:
             fit_sample=args.fit_sample,
             n_jobs=args.jobs,
             progress=progress,
-            **_settings(args),
+            **settings,
         )
     ensemble.item_ids, ensemble.classes = features.ids, features.classes
     write_ensemble(args.output, ensemble, force=args.force)
-    _tell(ensemble, args)
-    return 0
+    return ensemble
 
 
-def _run_large(args: argparse.Namespace) -> int:
+def _cluster_large(args: argparse.Namespace, **settings: Any) -> Ensemble:
     """Cluster features without loading them."""
     asked = {"--scaling": args.scaling != "raw", "--fill-missing": args.fill_missing, "--predict": args.predict,
              "--sample-fraction": args.sample_fraction != 1.0, "--class-column": args.class_column,
@@ -111,10 +128,9 @@ def _run_large(args: argparse.Namespace) -> int:
     for option, given in asked.items():
         if given:
             raise ValueError(f"{option} needs the features in memory; prepare the file, or leave out --large.")
-    names = features_in(args.features).names
-    columns = [name for name in names if name not in args.exclude]
+    columns = [name for name in features_in(args.features).names if name not in args.exclude]
     with common.Progress("blocks", args.quiet or args.json, every=5.0) as progress:
-        ensemble = make_ensemble_large(
+        return make_ensemble_large(
             args.features,
             args.output,
             args.partitions,
@@ -123,10 +139,8 @@ def _run_large(args: argparse.Namespace) -> int:
             columns=columns if args.exclude else None,
             force=args.force,
             progress=progress,
-            **_settings(args),
+            **settings,
         )
-    _tell(ensemble, args)
-    return 0
 
 
 def _clusters(text: str) -> tuple[int | tuple[int, int] | None, int | None]:
@@ -138,25 +152,3 @@ def _clusters(text: str) -> tuple[int | tuple[int, int] | None, int | None]:
         return (positive(low), positive(high)) if colon else positive(low), None
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"{error}; give a number like 10, a range like 2:30, or 12: and up") from None
-
-
-def _settings(args: argparse.Namespace) -> dict[str, Any]:
-    """How features are clustered, whatever their size."""
-    clusterers = []
-    for name in args.clusterer:
-        module, _, kind = CLUSTERERS[name][0].partition(".")
-        own = {"n_init": args.n_init} if name in ("kmeans", "minibatch") else CLUSTERERS[name][1]
-        clusterers.append(getattr(import_module(f"sklearn.{module}"), kind)(**own))
-    return {
-        "clusterer": None if args.clusterer == ["kmeans"] else clusterers,
-        "feature_fraction": args.feature_fraction,
-        "n_init": args.n_init,
-        "random_state": args.seed,
-    }
-
-
-def _tell(ensemble: Ensemble, args: argparse.Namespace) -> None:
-    n, p, counts = ensemble.n_samples, ensemble.n_partitions, ensemble.n_clusters.tolist()
-    facts = {"items": n, "partitions": p, "clusters": counts, "output": args.output}
-    text = f"{n} items, {p} clusterings of {span(min(counts), max(counts))} clusters, in {args.output}"
-    common.tell(args, facts, text, args.output)

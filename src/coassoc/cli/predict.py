@@ -63,21 +63,21 @@ def run(args: argparse.Namespace) -> int:
 def _new_rows(model: Any, path: Path) -> Any:
     """The columns of the model from a file, in its order: an ensemble, or numbers."""
     vocabulary = getattr(model, "_vocabulary", None)
-    names = list(getattr(model, "feature_names_in_", [] if vocabulary is None else vocabulary.names))
+    names = [str(name) for name in getattr(model, "feature_names_in_", [] if vocabulary is None else vocabulary.names)]
+    if all(name.isdigit() for name in names):  # columns without names
+        return read_features(path).X if vocabulary is None else read_ensemble(path)
     with naming(path):
         known = open_table(path, None, Options(header=None))[0].names
-    named = bool(names) and not all(str(name).isdigit() for name in names)
-    lacking = [str(name) for name in names if str(name) not in known] if named else []
+    lacking = [name for name in names if name not in known]
     if lacking:
         raise ValueError(
             f"{path} lacks columns that the model was fitted with: {', '.join(lacking[:8])}"
             f"{' ...' if len(lacking) > 8 else ''}; it has {', '.join(known[:8])}."
         )
-    if vocabulary is None:
-        exclude = [name for name in known if name not in names] if named else []
-        found = read_features(path, exclude=exclude)
-        return found.X[:, [found.names.index(str(name)) for name in names]] if named else found.X
-    return read_ensemble(path, columns=[str(name) for name in names] if named else None)
+    if vocabulary is not None:
+        return read_ensemble(path, columns=names)
+    found = read_features(path, exclude=[name for name in known if name not in names])
+    return found.X[:, [found.names.index(name) for name in names]]
 
 
 def _text(result: dict[str, Any]) -> str:
