@@ -5,9 +5,9 @@ import pytest
 
 import coassoc as ca
 import oracle
-from by_hand import brute_counts
 from coassoc.consensus import micro
 from coassoc.consensus.micro import MICRO_PASSES, different_in_sample, micro_clusters, sampled_codes
+from twins.cases import brute_counts
 
 
 def reduced(table, n_micro=12, seed=0, copies=None):

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from by_hand import LEVELS, WIDTHS, make_ensemble, natives
 from coassoc.engines import Native, Numpy
 from coassoc.engines import native as _native
 from coassoc.ensemble import Ensemble
 from coassoc.ensemble import ensemble as _ensemble
+from twins.cases import LEVELS, WIDTHS, make_ensemble, natives, needs_kernels
 
-pytestmark = pytest.mark.skipif(_native._kernels is None, reason="the kernels are not compiled")
+pytestmark = needs_kernels
 
 kernels = _native._kernels
 
