@@ -17,7 +17,7 @@ from coassoc.ensemble.gpu import DeviceEnsemble
 from consensus.test_sampled_items import reduce_early
 from twins import fixtures as twin
 from twins.cases import noisy_table, planted
-from twins.fixtures import Watch, as_if_on_device, on_device
+from twins.fixtures import on_device
 
 ALL = ("KMeansConsensus", "SEC", "ECC", "DensityConsensus", "AgreementConsensus", "BisectingConsensus")
 
@@ -42,17 +42,13 @@ def n_items(method):
 def check_same_fit(make, method, where, monkeypatch, host, weight=None, **init):
     """Codes on the device or copied to it; a start or multiplicities on the device: the labels of NumPy."""
     expected = model_of(method, Numpy(), **init).fit(host, sample_weight=weight)
-    resident, engine, device = on_device(make, host)
-    np.testing.assert_array_equal(resident.sizes, host.sizes)
-    assert resident.has_missing == host.has_missing and engine.load(resident).codes is resident.codes
-    given = None if weight is None else device.put(weight)
-    init = {name: device.put(labels) for name, labels in init.items()}
-    if where != "device":
-        mine = {"twin": device} if make.kind is twin.Twin else {}
-        engine = make(**mine)
-    with monkeypatch.context() as patch:
-        as_if_on_device(make, patch, device)
-        watch = Watch(device, patch)
+    with on_device(make, host, monkeypatch) as (resident, engine, watch):
+        np.testing.assert_array_equal(resident.sizes, host.sizes)
+        assert resident.has_missing == host.has_missing and engine.load(resident).codes is resident.codes
+        device = watch.device
+        given = None if weight is None else device.put(weight)
+        init = {name: device.put(labels) for name, labels in init.items()}
+        watch.sent.clear()
         model = model_of(method, engine, **init).fit(resident if where == "device" else host, sample_weight=given)
     np.testing.assert_array_equal(device.get(model.labels_), expected.labels_)
     np.testing.assert_array_equal(model.cluster_sizes_, expected.cluster_sizes_)
@@ -87,9 +83,8 @@ def test_predict_on_the_gpu(make, method, monkeypatch):
     new, _ = planted(9, n=6000, p=4, width=np.uint8, most=9, missing=0.2)  # some labels are unknown
     table, rows = table_of(host), table_of(new)
     theirs = model_of(method, Numpy()).fit(table)
-    resident, engine, device = on_device(make, host)
-    with monkeypatch.context() as patch:
-        as_if_on_device(make, patch, device)
+    with on_device(make, host, monkeypatch) as (resident, engine, watch):
+        device = watch.device
         ours = model_of(method, engine).fit(resident if fitted_on == "device" else table)
         for these in (rows, table, np.full((5500, 4), -1), np.full((5500, 4), 99)):
             given = [device.put(these)]
@@ -97,9 +92,9 @@ def test_predict_on_the_gpu(make, method, monkeypatch):
                 given.append(DeviceEnsemble(given[0], device=device))
             expected = theirs.predict(these)
             for X in given:
-                with monkeypatch.context() as crossing:
-                    watch = Watch(device, crossing)
-                    labels = ours.predict(X)
+                watch.fetched.clear()
+                watch.sent.clear()
+                labels = ours.predict(X)
                 assert device.owns(labels) and labels.dtype == np.int32
                 assert watch.large(watch.fetched) == watch.large(watch.sent) == []
                 np.testing.assert_array_equal(device.get(labels), expected)
@@ -118,12 +113,10 @@ def test_every_method_takes_an_array_on_the_gpu(make, method, monkeypatch):
             reduce_early(monkeypatch)
             settings |= {"max_bytes": 0} if method in ("eac", "cspa") else {}
         expected = registry.make_method(method, n_clusters=4, random_state=0, engine=Numpy(), **settings).fit(host)
-        resident, engine, device = on_device(make, host)
-        with monkeypatch.context() as patch:
-            as_if_on_device(make, patch, device)
+        with on_device(make, host, monkeypatch) as (resident, engine, watch):
             found = registry.make_method(method, n_clusters=4, random_state=0, engine=engine, **settings).fit(resident)
-        assert device.owns(found.labels_)
-        np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
+        assert watch.device.owns(found.labels_)
+        np.testing.assert_array_equal(watch.device.get(found.labels_), expected.labels_)
         for name in ("n_sampled_", "n_micro_clusters_"):
             assert getattr(found, name, None) == getattr(expected, name, None)
             assert not reduced or (getattr(found, name, None) or 0) < host.n_samples
@@ -142,10 +135,8 @@ def test_the_default_answer_stays_on_the_gpu(make, method, missing, monkeypatch)
         weight = (np.arange(n) % 3).astype(np.uint8) if method == "hbgf" and missing else None
         settings = {"n_clusters": 4, "method": method, "random_state": 0}
         expected = ca.Consensus(engine=Numpy(), **settings).fit(host, sample_weight=weight)
-        resident, engine, device = on_device(make, host)
-        with monkeypatch.context() as patch:
-            as_if_on_device(make, patch, device)
-            watch = Watch(device, patch)
+        with on_device(make, host, monkeypatch) as (resident, engine, watch):
+            device = watch.device
             found = ca.Consensus(engine=engine, **settings).fit(resident, sample_weight=weight)
             copied.append(max(watch.fetched + ([] if weight is not None else watch.sent)))
             others = [other.labels for other in found.alternatives_]
@@ -165,10 +156,8 @@ def test_noise_is_marked_where_the_labels_are(make, method, monkeypatch):
     table[:50, :5] = -1
     settings = {"n_clusters": 4, "method": method, "noise": 0.5, "random_state": 0}
     expected = ca.Consensus(engine=Numpy(), **settings).fit(table)
-    resident, engine, device = on_device(make, ca.Ensemble(table))
-    with monkeypatch.context() as patch:
-        as_if_on_device(make, patch, device)
-        found = ca.Consensus(engine=engine, **settings).fit(resident)
+    with on_device(make, ca.Ensemble(table), monkeypatch) as (resident, engine, watch):
+        found, device = ca.Consensus(engine=engine, **settings).fit(resident), watch.device
     assert device.owns(found.labels_) and device.owns(found.confidence_)
     np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
     np.testing.assert_array_equal(device.get(found.confidence_), expected.confidence_)
@@ -184,10 +173,8 @@ def test_linkage_of_many_items_stays_on_the_gpu(make, method, monkeypatch):
     reduced = {"micro_clusters": 20} if method == "lwea" else {"max_bytes": 0}
     settings = {"n_clusters": 4, "random_state": 0} | reduced
     expected = registry.make_method(method, engine=Numpy(), **settings).fit(host)
-    resident, engine, device = on_device(make, host)
-    with monkeypatch.context() as patch:
-        as_if_on_device(make, patch, device)
-        watch = Watch(device, patch)
+    with on_device(make, host, monkeypatch) as (resident, engine, watch):
+        device = watch.device
         found = registry.make_method(method, engine=engine, **settings).fit(resident)
         assert max(watch.fetched + watch.sent) < host.n_samples and device.owns(found.labels_)
         np.testing.assert_array_equal(device.get(found.labels_), expected.labels_)
@@ -197,10 +184,9 @@ def test_linkage_of_many_items_stays_on_the_gpu(make, method, monkeypatch):
 
 def test_what_cannot_be_used_on_the_gpu_is_refused(make, monkeypatch):
     host, _ = planted(6, n=700, p=4, width=np.uint8, most=6, missing=0.0)
-    resident, engine, device = on_device(make, host)
     n = host.n_samples
-    with monkeypatch.context() as patch:
-        as_if_on_device(make, patch, device)
+    with on_device(make, host, monkeypatch) as (resident, engine, watch):
+        device = watch.device
         for init, error, text in (
             (np.zeros(n - 1, np.int32), ValueError, f"one entry per item \\({n}\\)"),
             (np.zeros((n, 1), np.int32), ValueError, "one-dimensional"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,9 @@ from coassoc.ensemble.ensemble import is_on_gpu
 from coassoc.ensemble.gpu import DeviceEnsemble
 from coassoc.metrics import labels
 from twins.device import NumpyDevice, OnDevice
+
+GUARDED = (estimator, confidence, base, bisecting, contract, kmeans, labels, linkage, lloyd, merge, micro, search)
+GUARDED += (similarity, spectral)
 
 
 class Twin(Cuda):
@@ -46,18 +51,30 @@ def engines(request):
     return maker
 
 
-def on_device(make, host):
-    """The same ensemble with its codes on a device, and an engine for it."""
+@contextmanager
+def on_device(make, host, monkeypatch):
+    """The same ensemble with its codes on a device, an engine for it, and a watch over that device.
+
+    Estimators take the twin's arrays for arrays of a GPU, and NumPy functions refuse them.
+    """
     engine = make()
     device = engine.open()
-    return DeviceEnsemble.from_codes(device.put(host.codes), host.n_clusters, device), engine, device
+    resident = DeviceEnsemble.from_codes(device.put(host.codes), host.n_clusters, device)
+    with monkeypatch.context() as patch:
+        if make.kind is Twin:
+            patch.setattr(_cuda_device, "device_of", lambda array: device)
+            for module in (estimator, base, gpu, labels):
+                patch.setattr(module, "is_on_gpu", lambda array: isinstance(array, OnDevice) or is_on_gpu(array))
+            for module in GUARDED:
+                patch.setattr(module, "np", Guard())
+        yield resident, engine, Watch(device, patch)
 
 
 class Watch:
     """Records the bytes of every copy between a device and the host."""
 
     def __init__(self, device, patch):
-        self.fetched, self.sent = [], []
+        self.device, self.fetched, self.sent = device, [], []
         for name, noted in (("get", self.fetched), ("put", self.sent)):
             patch.setattr(device, name, self._noting(getattr(device, name), noted))
 
@@ -87,15 +104,3 @@ class Guard:
             return value(*args, **options)
 
         return guarded
-
-
-def as_if_on_device(make, patch, device):
-    """Let estimators take the twin's arrays for arrays of a GPU, and NumPy functions refuse them."""
-    if make.kind is not Twin:
-        return
-    patch.setattr(_cuda_device, "device_of", lambda array: device)
-    for module in (estimator, base, gpu, labels):
-        patch.setattr(module, "is_on_gpu", lambda array: isinstance(array, OnDevice) or is_on_gpu(array))
-    guarded = (estimator, confidence, base, bisecting, contract, kmeans, labels, linkage, lloyd, merge, micro)
-    for module in (*guarded, search, similarity, spectral):
-        patch.setattr(module, "np", Guard())
