@@ -20,7 +20,7 @@ import coassoc as ca
 from coassoc.consensus.auto import evidence
 from coassoc.core.objectives import fix_table
 from coassoc.engines import Numpy, chunked
-from coassoc.engines.dask import DaskRows
+from coassoc.engines.dask import DaskRows, local_cluster, open_client
 from consensus.test_sampled_items import reduce_early
 from twins.cases import noisy_table
 from twins.fixtures import Twin
@@ -36,26 +36,9 @@ pytestmark = [
 ]
 
 
-def start_cluster(n_workers):
-    return distributed.LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address="127.0.0.1:0",  # any free port: several clusters may run here
-        host="127.0.0.1",
-        silence_logs=50,
-    )
-
-
 @pytest.fixture(scope="module")
-def cluster():
-    with start_cluster(2) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def client(cluster):
-    with distributed.Client(cluster) as connected:
+def client():
+    with open_client(None, 2) as connected:
         yield connected
 
 
@@ -290,7 +273,7 @@ def fit_and_kill(how_many, n=3000, seed=0):
     expected = [fit_on(e, "numpy", table).labels_.tolist() for e in ESTIMATORS]
     killed, spans = 0, []
     with (
-        start_cluster(0) as cluster,
+        local_cluster(0) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
         Workers(cluster.scheduler_address) as workers,
     ):
@@ -321,7 +304,7 @@ def test_killed_workers_change_nothing_but_time(n_kills):
 def test_the_only_worker_may_die():
     """Nothing is scattered: with every copy of everything gone, tasks are run again."""
     table = noisy_table(10, 600)
-    with start_cluster(1) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+    with local_cluster(1) as cluster, distributed.Client(cluster, set_as_default=False) as client:
         rows = ca.engines.Dask(client, chunk_rows=200).load(ca.Ensemble(table))
         expected = Numpy().load(ca.Ensemble(table)).overlap()
         assert (rows.overlap() == expected).all()
