@@ -311,10 +311,8 @@ class Engine(ABC):
     Examples
     --------
     >>> import coassoc as ca
-    >>> engine = ca.engines.Numpy(chunk_rows=2)
-    >>> isinstance(engine, ca.engines.Engine)
-    True
-    >>> ca.KMeansConsensus(2, random_state=0, engine=engine).fit([[0, 0], [0, 0], [1, 1], [1, 1]]).labels_.tolist()
+    >>> km = ca.KMeansConsensus(2, random_state=0, engine=ca.engines.Numpy(chunk_rows=2))
+    >>> km.fit([[0, 0], [0, 0], [1, 1], [1, 1]]).labels_.tolist()
     [1, 1, 0, 0]
     """
 

@@ -21,11 +21,11 @@ _LEAN_SEEDING = {"native": 2, "numpy": 16}  # seeding when the totals of candida
 
 
 class Stream(Engine):
-    r"""Work on codes in a file within a memory budget: the labels are those of the in-memory engines, bit for bit.
+    """Work on codes in a file within a memory budget: the labels are those of the in-memory engines, bit for bit.
 
     Chunks of rows are mapped from the file, which the system reads ahead. What is kept for each row is chosen by
     the budget `memory`: the local engine's own state when it fits (6 bytes a row with the compiled kernels), else
-    the labels alone (1 byte up to 256 clusters), in memory or in a temporary file.
+    the labels alone (1 byte up to 256 clusters), in memory or in a temporary file. The page on scale has the formula.
 
     Parameters
     ----------
@@ -38,11 +38,6 @@ class Stream(Engine):
         Folder for temporary files; the system's default when None. It should not be a file system in memory.
     local : {"auto", "native", "numpy"}, default="auto"
         Engine that works on a chunk.
-
-    Notes
-    -----
-    With n rows, p partitions of d base clusters and k clusters, one start takes about
-    :math:`n\,s + 16\,d\,k` bytes, with s bytes of state per row; the page on scale lists s for each case.
 
     Examples
     --------

@@ -275,18 +275,15 @@ class CupyDevice(DeviceMemory):
         return int(job.n_moved.get()[0])
 
     def count_rows(self, codes, starts, table_rows, labels, copies, alpha) -> None:
-        p, k = codes.shape[1], alpha.shape[1]
-        there = self._constant(starts)
+        k, there = alpha.shape[1], self._constant(starts)
         for first, last, shared in self._groups(np.append(starts.astype(np.int64), table_rows + 1) * k * 4):
             name = f"count_rows<{_type(codes)}, {_type(labels)}, {_bool(shared > 0)}>"
-            self._run(
-                name, len(codes), (codes, _i8(len(codes)), _i4(p), _i4(first), _i4(last), _i4(table_rows), _i4(k),
-                there, labels, copies, alpha), shared,
-            )  # fmt: skip
+            parts = _i4(first), _i4(last), _i4(table_rows), _i4(k)
+            self._run(name, len(codes), (*_rows(codes), *parts, there, labels, copies, alpha), shared)
 
     def own_scores(self, codes, labels, starts, table, scores) -> None:
-        args = (codes, _i8(len(codes)), _i4(codes.shape[1]), _i4(table.shape[1]), self._constant(starts), table, labels)
-        self._run(f"own_scores<{_type(codes)}, {_type(labels)}>", len(codes), (*args, scores))
+        args = (*_rows(codes), _i4(table.shape[1]), self._constant(starts), table, labels, scores)
+        self._run(f"own_scores<{_type(codes)}, {_type(labels)}>", len(codes), args)
 
     # -- exchange ------------------------------------------------------------------------------------------
 
@@ -341,10 +338,8 @@ class CupyDevice(DeviceMemory):
         held = np.dtype(np.uint8) if distance is None else distance.dtype
         name = f"seed_any<{_type(codes)}, {_NAMES[held.itemsize]}, {_bool(add)}, {_bool(first)}>"
         weights, n_clusters = self._constant(rule.weights), self._constant(rule.n_clusters.astype(np.uint32))
-        args: tuple = (
-            codes, _i8(n), _i4(p), self.put(chosen.astype(codes.dtype)), _i4(len(chosen)), weights, n_clusters,
-            distance, copies, sums,
-        )  # fmt: skip
+        some = self.put(chosen.astype(codes.dtype)), _i4(len(chosen))
+        args = (*_rows(codes), *some, weights, n_clusters, distance, copies, sums)
         self._run(name, n, args, threads=256, per_block=SEED_ROWS, blocks_per_unit=8)
 
     def sum_copies(self, copies) -> Any:
@@ -382,10 +377,7 @@ class CupyDevice(DeviceMemory):
 
     def compact_rows(self, codes, labels, cluster, ends, ids, copies, out_codes, out_ids, out_copies) -> None:
         """Gather the rows of a cluster. More than 8 parameters: those of the kernel."""
-        args = (
-            codes, _i8(len(codes)), _i4(codes.shape[1]), labels, np.uint32(cluster), ends, ids, copies, out_codes,
-            out_ids, out_copies,
-        )  # fmt: skip
+        args = (*_rows(codes), labels, np.uint32(cluster), ends, ids, copies, out_codes, out_ids, out_copies)
         self._launch(f"compact_rows<{_type(codes)}, {_type(labels)}>", len(ends), _THREADS, args)
 
     def scatter_labels(self, ids, first: int, own, labels) -> None:
@@ -400,20 +392,18 @@ class CupyDevice(DeviceMemory):
 
     def mark_unlabelled(self, codes, n_clusters, copies) -> int:
         """How many rows no partition labels; those are set to 0 in `copies`."""
-        n, unlabelled = len(codes), self.zeros(1, np.uint64)
-        args = (codes, _i8(n), _i4(codes.shape[1]), self.put(n_clusters.astype(np.uint32)), copies, unlabelled)
-        self._run(f"mark_unlabelled<{_type(codes)}>", n, args, threads=256)
+        unlabelled = self.zeros(1, np.uint64)
+        args = (*_rows(codes), self.put(n_clusters.astype(np.uint32)), copies, unlabelled)
+        self._run(f"mark_unlabelled<{_type(codes)}>", len(codes), args, threads=256)
         return int(unlabelled.get()[0])
 
     def overlap_rows(self, codes, pairs, n_cells, factor, flat) -> None:
         """Add `factor` of every row (None: 1), of the type of `flat`, to the cells of its pairs of labels."""
         cells = np.append(pairs[:, 3], n_cells)
         for first, last, shared in self._groups(cells * flat.dtype.itemsize):
-            some = self.put(pairs[first:last].astype(np.uint32))
-            args = (
-                codes, _i8(len(codes)), _i4(codes.shape[1]), some, _i4(last - first), np.uint32(cells[first]),
-                np.uint32(cells[last] - cells[first]), factor, flat,
-            )  # fmt: skip
+            some = self.put(pairs[first:last].astype(np.uint32)), _i4(last - first)
+            span = np.uint32(cells[first]), np.uint32(cells[last] - cells[first])
+            args = (*_rows(codes), *some, *span, factor, flat)
             self._run(f"overlap_rows<{_type(codes)}, {_type(flat)}, {_bool(shared > 0)}>", len(codes), args, shared)
 
     def _groups(self, ends: np.ndarray) -> Iterator[tuple[int, int, int]]:
@@ -429,11 +419,9 @@ class CupyDevice(DeviceMemory):
 
     def row_shares(self, codes, starts, shares, units, copies) -> Any:
         """What each row counts by `shares` (uint64); `units` are padded."""
-        out = self.empty(len(codes), np.uint64)
-        args = (
-            codes, _i8(len(codes)), _i4(codes.shape[1]), self._constant(starts), self.put(units.astype(np.uint64)),
-            _i4(shares.bits), np.uint64(shares.most), copies, out,
-        )  # fmt: skip
+        out, there = self.empty(len(codes), np.uint64), self.put(units.astype(np.uint64))
+        rule = self._constant(starts), there, _i4(shares.bits), np.uint64(shares.most)
+        args = (*_rows(codes), *rule, copies, out)
         self._run(f"row_shares<{_type(codes)}>", len(codes), args, threads=256, blocks_per_unit=8)
         return out
 
@@ -442,10 +430,8 @@ class CupyDevice(DeviceMemory):
         starts = np.concatenate([[0], np.cumsum(n_clusters + 1)]).astype(np.int32)
         cells, bad = int(starts[-1]), self.zeros(1, np.uint32)
         counts, fits = self.zeros(cells, np.uint32), cells * 4 <= self.shared_limit
-        args = (
-            codes, _i8(len(codes)), _i4(codes.shape[1]), self.put(starts), self.put(n_clusters.astype(np.uint32)),
-            _i4(cells), counts, bad,
-        )  # fmt: skip
+        tables = self.put(starts), self.put(n_clusters.astype(np.uint32))
+        args = (*_rows(codes), *tables, _i4(cells), counts, bad)
         self._run(f"count_codes<{_type(codes)}, {_bool(fits)}>", len(codes), args, cells * 4 if fits else 0)
         j = int(bad.get()[0]) - 1
         if j >= 0:
@@ -496,6 +482,11 @@ def _struct(dtype: np.dtype, **values: Any) -> np.ndarray:
     for name, value in values.items():
         struct[name] = value
     return struct
+
+
+def _rows(codes: Any) -> tuple:
+    """The arguments with which most kernels begin."""
+    return codes, _i8(len(codes)), _i4(codes.shape[1])
 
 
 def _type(array: Any) -> str:

@@ -45,11 +45,8 @@ class Cuda(Engine):
 
     Notes
     -----
-    Device memory: ``n (p b + l + g) + 256 MiB`` bytes, with b bytes per code, l bytes per label (1 up to 256
-    clusters, else 2) and g = 1 byte per item that holds the distance while seeding and the gap while passing
-    (2 or 4 while seeding with partition weights, missing labels or more than 255 partitions); 4 more per item when
-    items have multiplicities or no label at all. Bisecting copies the codes of a node's halves, with 4 bytes per item
-    for its number.
+    Device memory: the codes, 2 to 6 bytes per item and 256 MiB; 4 more bytes per item when items have multiplicities
+    or no label at all. Bisecting copies the codes of a node's halves. The page on GPUs has the formula.
 
     Examples
     --------
