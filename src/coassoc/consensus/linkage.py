@@ -8,6 +8,7 @@ lowest index of its points.
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
 import warnings
@@ -18,6 +19,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.checks import check_choice, check_integer, seed_from, stream
+from ..core.counts import smallest_unsigned
 from ..engines import Engine, Rows
 from ..engines.compiled import kernels as compiled
 from ..ensemble import Ensemble
@@ -27,20 +29,13 @@ from ..metrics.membership import THETA
 from .base import ConsensusEstimator, host_ensemble, inherit_docs, look_up, mark_unlabelled, where_codes_are
 from .lloyd import warn_if_fewer
 from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, check_micro_clusters, different_in_sample, micro_clusters
-from .similarity import (
-    SQUARES,
-    cluster_similarities,
-    cluster_sums,
-    count_type,
-    row_counts,
-    row_similarities,
-    row_starts,
-    weighted_rows,
-)
+from .similarity import SQUARES, cluster_sums, jaccard_graph, row_similarities, walk_similarity, weighted_rows
 from .spectral import Sample
 
 LINKAGES = ("single", "average", "complete")
 _JOIN = {"single": np.maximum, "average": np.add, "complete": np.minimum}  # of two entries of the triangle
+_STEPS = 20  # of random walks, for enhanced similarities
+_CELLS = 1 << 20  # of rows compared at a time
 _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 
 
@@ -97,8 +92,8 @@ def agglomerate(
 
 def _agglomerate(triangle: np.ndarray, weights: np.ndarray, linkage: str, observed: np.ndarray | None) -> Merges:
     """The kernel in NumPy, with a nearest-neighbour array: for each cluster its most similar one of higher index."""
-    n, start = len(weights), row_starts(len(weights))
-    weights, alive = weights.copy(), np.arange(n)
+    n, weights, alive = len(weights), weights.copy(), np.arange(len(weights))
+    start = alive * n - alive * (alive + 1) // 2 - alive - 1  # triangle[start[i] + j] is the entry of i < j
     best, nearest = np.full(n, -np.inf), np.full(n, -1)
     first, second = np.zeros((2, n - 1), dtype=np.int64)
     similarity, n_ties = np.zeros(n - 1), 0
@@ -143,6 +138,21 @@ def _agglomerate(triangle: np.ndarray, weights: np.ndarray, linkage: str, observ
             find_nearest(i)
         find_nearest(a)
     return Merges(first, second, similarity, n_ties)
+
+
+def row_counts(codes: np.ndarray) -> np.ndarray:
+    """Number of partitions in which two rows of codes agree, plus 1, shape (n, n); linkage also writes 0."""
+    n, p = codes.shape
+    counts = np.ones((n, n), dtype=smallest_unsigned(p + 2))
+    columns = np.ascontiguousarray(codes.T)
+    rows = max(1, _CELLS // max(1, n))
+    for a in range(0, n, rows):
+        block = counts[a : a + rows]
+        equal = np.empty(block.shape, dtype=bool)
+        for column in columns:
+            np.equal(column[a : a + rows, None], column[None, :], out=equal)
+            np.add(block, equal.view(np.uint8), out=block)
+    return counts
 
 
 def single_linkage(counts: np.ndarray) -> Merges:
@@ -355,7 +365,7 @@ class EAC(ConsensusEstimator):
 
     def _bytes(self, n_leaves: int, square: bool, n_partitions: int) -> int:
         """What exact linkage of so many rows needs."""
-        cell = count_type(n_partitions).itemsize
+        cell = smallest_unsigned(n_partitions + 2).itemsize
         return _BLOCKS + (n_leaves**2 * cell if square else 8 * (n_leaves * (n_leaves - 1) // 2))
 
     def _link_micro_clusters(
@@ -389,7 +399,9 @@ class EAC(ConsensusEstimator):
                 f"max_bytes={self.max_bytes}; raise max_bytes, or set enhanced=False."
             )
         with one_thread("blas"):  # sums of floats depend on the number of threads
-            return cluster_similarities(rows.overlap(), rows.layout)
+            cosine = walk_similarity(jaccard_graph(rows.overlap()), _STEPS)
+        # clusters of one clustering share no item: the walks compare what they overlap with in the others
+        return [cosine[a:b, a:b] for a, b in itertools.pairwise(rows.layout.offsets)]
 
     def _cluster_weights(self, rows: Rows) -> np.ndarray | None:
         """How much a co-occurrence in each base cluster counts (d,); None: 1 each."""

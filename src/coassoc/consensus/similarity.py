@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
 from ..core.counts import Layout, smallest_unsigned
@@ -11,7 +9,6 @@ from ..engines.compiled import kernels as compiled
 from ..ensemble import Ensemble
 
 SQUARES = 10  # arrays of d² numbers that `walk_similarity` holds at a time
-_STEPS = 20  # of its walks
 _BLOCK = 1 << 20  # cells computed at a time
 
 
@@ -44,16 +41,6 @@ def jaccard_graph(overlap: np.ndarray) -> np.ndarray:
     return graph
 
 
-def cluster_similarities(overlap: np.ndarray, layout: Layout) -> list[np.ndarray]:
-    """For each partition, the similarity of its clusters (k_j, k_j): see `walk_similarity`.
-
-    Clusters of one clustering share no item, so their own Jaccard index is 0; the walks compare what they overlap with
-    in the other clusterings.
-    """
-    cosine = walk_similarity(jaccard_graph(overlap), _STEPS)
-    return [cosine[a:b, a:b] for a, b in itertools.pairwise(layout.offsets)]
-
-
 def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
     """Cosine between the trajectories of random walks on a symmetric graph, for every two nodes.
 
@@ -82,12 +69,6 @@ def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
     return cosine
 
 
-def row_starts(n: int) -> np.ndarray:
-    """Offsets b such that triangle[b[i] + j] is the entry of i < j."""
-    i = np.arange(n, dtype=np.int64)
-    return i * n - i * (i + 1) // 2 - i - 1
-
-
 def row_similarities(
     codes: np.ndarray,
     layout: Layout,
@@ -107,7 +88,7 @@ def row_similarities(
     """
     n, p = codes.shape
     triangle = np.empty(n * (n - 1) // 2)
-    start = row_starts(n)
+    at = 0  # in the triangle
     columns = np.ascontiguousarray(codes.T)
     counting = blocks is None and cluster_weights is None and bool((v == 1.0).all())
     if counting and not has_missing and kernels and compiled is not None and p <= np.iinfo(codes.dtype).max:
@@ -131,28 +112,9 @@ def row_similarities(
                 total += np.take(tables[j][left], right, axis=1)
         values = np.divide(total, pairs, out=np.zeros(total.shape), where=pairs > 0) if has_missing else total
         for i, row in enumerate(values, a):
-            triangle[start[i] + i + 1 : start[i] + n] = row[i - a + 1 :]
+            triangle[at : at + n - 1 - i] = row[i - a + 1 :]
+            at += n - 1 - i
     return triangle, 1.0 if has_missing else float(v.sum())
-
-
-def count_type(p: int) -> np.dtype:
-    """Integer type of `row_counts`, which range from 0 to p + 1."""
-    return smallest_unsigned(p + 2)
-
-
-def row_counts(codes: np.ndarray) -> np.ndarray:
-    """Number of partitions in which two rows of codes agree, plus 1, shape (n, n)."""
-    n, p = codes.shape
-    counts = np.ones((n, n), dtype=count_type(p))
-    columns = np.ascontiguousarray(codes.T)
-    rows = max(1, _BLOCK // max(1, n))
-    for a in range(0, n, rows):
-        block = counts[a : a + rows]
-        equal = np.empty(block.shape, dtype=bool)
-        for column in columns:
-            np.equal(column[a : a + rows, None], column[None, :], out=equal)
-            np.add(block, equal.view(np.uint8), out=block)
-    return counts
 
 
 def _table(j: int, layout: Layout, v, blocks, cluster_weights) -> np.ndarray:
