@@ -243,10 +243,7 @@ class _Grower:
         return tree, in_order
 
     def _next(self, leaves: dict[int, _Leaf], n_splits: int) -> int | None:
-        """The leaf to split next, its split already tried; None when no leaf can be split.
-
-        `n_splits` is the number of splits still wanted.
-        """
+        """The leaf to split next, its split tried; None when there is none. `n_splits` splits are still wanted."""
         if self.criterion == "gain":  # needs the gain of every leaf
             self._try(list(leaves.values()))
         worth = {node: self._worth(leaf) for node, leaf in leaves.items() if leaf.split or not leaf.tried}

@@ -1,9 +1,8 @@
 """EAC and LWEA: evidence accumulation by agglomerative linkage of weighted points from their similarities.
 
-Similarities are in a condensed upper triangle, in the order of SciPy's condensed distances, and are updated in place.
-For average linkage the triangle holds sums over pairs of items. Integer sums are exact, and the similarity of two
-clusters is one division, sum / (weight · weight), so equal averages compare equal. The index of a cluster is the
-lowest index of its points.
+Similarities are in a condensed upper triangle, as SciPy's condensed distances, and are updated in place. For average
+linkage the triangle holds sums over pairs of items: integer sums are exact, and the similarity of two clusters is one
+division, sum / (weight · weight), so equal averages compare equal. A cluster has the lowest index of its points.
 """
 
 from __future__ import annotations

@@ -33,10 +33,7 @@ class TooFewRows(ValueError):
 
 
 def seed_rows(rows: Rows, k: int, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Codes (k, p) of k rows chosen by k-means++: D² sampling, the best of 2 + log k candidates each time.
-
-    D² between rows is the integer Hamming distance (twice it, in H), so every draw is exact.
-    """
+    """Codes (k, p) of k rows by k-means++, the best of 2 + log k candidates each time; D² are integers, draws exact."""
     chosen = rows.seeding(weights).choose_all(k, _n_candidates(k), rng)
     if len(chosen) < k:
         raise TooFewRows(k, len(chosen))
@@ -53,11 +50,7 @@ def _n_candidates(k: int) -> int:
 
 
 def random_rows(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Codes (k, p) of k items drawn at random, copies being items of their own.
-
-    Drawn items may carry the same row; the loop then refills the clusters that come out empty. At least k rows
-    that differ must exist.
-    """
+    """Codes (k, p) of k items drawn at random, which may carry the same row; at least k rows that differ must exist."""
     seeding = rows.seeding(np.ones(rows.layout.n_partitions, dtype=np.int64))
     drawn = seeding.locate(rng.choice(seeding.total, size=min(k, seeding.total), replace=False))
     if len(np.unique(drawn, axis=0)) < k:
@@ -70,8 +63,7 @@ def lloyd(
 ) -> Fit:
     """Passes from the centers of `start` until the labels stay the same or the exact loss no longer falls.
 
-    A `Fit` is resumed where it ended, on its own labelling. Otherwise `labelling` is reused when given, whatever it
-    holds.
+    A `Fit` is resumed where it ended. Otherwise `labelling` is reused when given, whatever it holds.
     """
     fit: Fit | None = None
     if isinstance(start, Fit):
@@ -155,10 +147,7 @@ class Starts:
 
 
 def best_start(rows: Rows, engine: Engine, objective: Objective, v: np.ndarray, starts: Starts) -> Fit:
-    """The start that ends with the lowest loss, the first of equals; its labelling holds its labels.
-
-    Starts that find fewer than k rows that differ are left out; TooFewRows when all do.
-    """
+    """The start with the lowest loss, the first of equals; TooFewRows when all find fewer than k rows that differ."""
     best: Fit | None = None
     short: TooFewRows | None = None
     every, k = rows, starts.n_clusters

@@ -33,10 +33,7 @@ class SearchResult:
 def exchange(
     rows: Rows, labelling: Labelling, state: DensityState | AgreementState, max_sweeps: int, limit: int = _LIMIT
 ) -> SearchResult:
-    """Sweep over the rows until no single move raises the objective; changes `labelling` and `state` in place.
-
-    A sweep without a move has tested every row against the final state, so no single move can raise the objective.
-    """
+    """Sweep over the rows until no single move raises the objective; changes `labelling` and `state` in place."""
     sweeps, converged = 0, False
     while sweeps < max_sweeps and not converged:
         sweeps += 1
@@ -47,7 +44,7 @@ def exchange(
             if len(moves):
                 applied += rows.apply_moves(labelling, state, moves, table.threshold)
             start = moves.stop
-        converged = applied == 0
+        converged = applied == 0  # every row was tested against this state
     return SearchResult(labelling, state.counts(), state.objective(), sweeps, converged)
 
 
@@ -95,8 +92,7 @@ class PairSums:
 def merge_clusters(counts: Counts, v: np.ndarray, k: int, criterion: str) -> np.ndarray:
     """Greedy merging down to `k` clusters: for each of the given ones its new number, in order of first appearance.
 
-    `criterion` is "density" (least loss of S) or "average" (largest mean co-association between two clusters).
-    Ties go to the pair with the lowest numbers; empty clusters join the first cluster.
+    `criterion` is "density" (least loss of S) or "average" (largest D(C, C')). Empty clusters join the first one.
     """
     sums = PairSums(counts, v)
     n = counts.n_clusters
@@ -137,10 +133,7 @@ class Plan:
 
 
 def _best_merge(gains: np.ndarray, split: int, gain: float = 0.0) -> Plan:
-    """The best two clusters to merge after the split of cluster `split` (−1: none) that gains `gain`.
-
-    The second half is the last cluster; the two halves are not merged again.
-    """
+    """The best merge after a split that gains `gain` and has the halves `split` (−1: none) and the last cluster."""
     np.fill_diagonal(gains, -np.inf)
     if split >= 0:
         gains[split, -1] = gains[-1, split] = -np.inf

@@ -283,23 +283,17 @@ def vote_table(members: np.ndarray, layout: Layout) -> ScoreTable:
 
 
 def association_table(members: np.ndarray, layout: Layout) -> ScoreTable:
-    """Scores |M ∩ i| / |M| of sets M of base clusters, the columns of `members` (d, k).
-
-    Whole numbers over the common multiple of the sizes where int32 holds them: then equal shares are equal scores.
-    """
+    """Scores |M ∩ i| / |M| of sets M of base clusters, the columns of `members` (d, k)."""
     sizes = members.sum(axis=0)
     filled = np.maximum(sizes, 1)
     multiple = math.lcm(*(int(s) for s in filled))
-    if layout.n_partitions * (multiple // int(filled.min()) + 1) < 2**31:
+    if layout.n_partitions * (multiple // int(filled.min()) + 1) < 2**31:  # equal shares are then equal scores
         return ScoreTable((members * (multiple // filled)).astype(np.int32), 0)
     return fix_table(members / filled, layout)
 
 
 def vertices(ensemble: Ensemble, copies: np.ndarray | None, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Vertex of each item (−1: none), first item of each vertex, weight of each vertex.
-
-    Items with equal rows share a vertex, in order, up to the weight of a twentieth of an average cluster.
-    """
+    """Vertex of each item (−1: none), first item and weight of each. Equal rows share one up to 1/20 of a cluster."""
     _, _, row_of = weighted_rows(ensemble, copies)
     weight = np.ones(ensemble.n_samples, np.int64) if copies is None else copies
     items = np.flatnonzero((weight > 0) & (row_of >= 0))
@@ -327,10 +321,7 @@ def pieces(weights: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cspa_graph(rows: Ensemble, weights: np.ndarray) -> csr_matrix:
-    """Co-occurrences between vertices, summed over their pairs of items, without the diagonal.
-
-    Where labels are missing, the share of co-occurrences among the partitions that label both rows, times p, rounded.
-    """
+    """Co-occurrences between vertices, summed over pairs of items; where labels are missing, p times the share."""
     onehot = rows.one_hot(np.int64)
     together = (onehot @ onehot.T).tocoo()
     apart = together.row != together.col

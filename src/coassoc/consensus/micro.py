@@ -28,11 +28,7 @@ MICRO_PASSES = 30  # micro-clusters need not converge: they are merged anyway
 
 @dataclass(frozen=True)
 class MicroClusters:
-    """Micro-clusters ("leaves") of an ensemble and their counts.
-
-    Partitions and base clusters are put into an order that depends neither on their names nor on the order of the
-    columns, so that sums of floats and random halves of the partitions do not depend on them either.
-    """
+    """Micro-clusters ("leaves") and their counts, in an order that follows from counts alone, not names or columns."""
 
     labelling: Labelling  # leaf of each item, where the engine keeps it
     table: ScoreTable  # whose argmax the leaves are, for new rows; base clusters in the order of the ensemble
@@ -90,7 +86,6 @@ def micro_clusters(
     """Reduce the items of `rows` to at most `n_micro` micro-clusters, none of them empty.
 
     Above SAMPLED_ABOVE items, centers come from SAMPLE_ITEMS items drawn at random, and all items join the nearest one.
-    `v` are partition weights; `verbose` is the name under which passes are printed.
     """
     sample, where = rows, engine
     if rows.n_copies > SAMPLED_ABOVE:
@@ -119,10 +114,7 @@ def micro_clusters(
 
 
 def sampled_codes(rows: Rows, n_items: int, rng: np.random.Generator) -> np.ndarray:
-    """Codes (m, p) of `n_items` items, one from each of as many equal stretches, or of all if they are fewer.
-
-    Copies of a row are items of their own.
-    """
+    """Codes (m, p) of `n_items` items, copies counted, one from each of as many equal stretches; of all if fewer."""
     total = rows.n_copies
     if total <= n_items:
         return codes_of_copies(rows, np.arange(total))
@@ -153,10 +145,7 @@ def local_rows(codes: np.ndarray, layout: Layout) -> tuple[Rows, Engine]:
 
 
 def _order(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions of partitions and of base clusters sorted by their counts alone, and base clusters per partition.
-
-    Base clusters without an item (all of theirs have multiplicity 0) are left out, but for one per partition.
-    """
+    """Positions of partitions and of base clusters with items, sorted by counts alone; base clusters per partition."""
     offsets, keys, rows = counts.layout.offsets.tolist(), [], []
     for a, b in itertools.pairwise(offsets):
         block = counts.alpha[a:b]

@@ -142,10 +142,7 @@ def cluster_sums(
     blocks: list[np.ndarray] | None = None,
     cluster_weights: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Summed similarity and observed pairs between every two clusters of items, from their counts.
-
-    Both (k, k) and additive: the sums of a union are the sums of its parts.
-    """
+    """Similarity and observed pairs (k, k) summed over the pairs of items of every two clusters, from their counts."""
     k, counts = alpha.shape[1], alpha.astype(np.float64)
     together, observed, equal = np.zeros((k, k)), np.zeros((k, k)), (v == 1.0).all()
     if equal:  # integers, so exact in any order

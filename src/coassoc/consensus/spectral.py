@@ -352,11 +352,7 @@ class Sample:
         return np.exp(-mean * (p - 1) / (theta * p))
 
     def vectors(self, weights: np.ndarray, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Vectors (d, k) of base clusters from the transfer cut, and their eigenvalues.
-
-        Those of G = Bᵀ D_X⁻¹ B, B_if = weights[f]: see `graph_vectors`. A base cluster that no sampled item carries
-        gets a zero vector, as if its label were missing.
-        """
+        """Vectors (d, k) of base clusters, 0 without sampled items, and eigenvalues: those of G = Bᵀ D_X⁻¹ B."""
         if self.layout.n_codes <= MOST_CODES:
             if (weights == 1.0).all() and (self.codes < self.layout.n_clusters).all():
                 return graph_vectors(self.overlap / self.layout.n_partitions, k, rng)
@@ -391,11 +387,7 @@ class StartRows:
         self.indicator = indicator(codes, layout)
 
     def even(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors (d, q), each scaled so that the items they embed have lengths near 1.
-
-        Vector f is divided by the harmonic mean length of the items that carry f. Items then count about the same in
-        the objective, as unit rows would, and sums over clusters still come from counts.
-        """
+        """Vectors (d, q), each divided by the harmonic mean length of its items, which then count about the same."""
         lengths = lengths_of(self.indicator @ vectors)
         inverse = np.divide(self.copies, lengths, out=np.zeros_like(lengths), where=lengths > 0)
         carrying = self.indicator.T @ self.copies.astype(np.float64)
@@ -457,10 +449,7 @@ class SphereSeeding:
 
 
 def graph_vectors(graph: np.ndarray, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Leading k eigenvectors of D^{-1/2} G D^{-1/2}, scaled back by D^{-1/2} (d, k), and their eigenvalues.
-
-    Base clusters without weight get zero rows. Fewer than k columns come back when fewer have weight.
-    """
+    """Leading eigenvectors of D^{-1/2} G D^{-1/2} times D^{-1/2} (d, k), 0 without weight, and their eigenvalues."""
     degree = graph.sum(axis=1)
     used = np.flatnonzero(degree > 0)
     scale = 1.0 / np.sqrt(degree[used])
@@ -481,11 +470,9 @@ def leading_eigenvectors(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k largest eigenvalues, largest first, and their eigenvectors (n, k), each with a positive largest entry.
 
-    `matrix` may be a function that multiplies a block of columns with it; `start` (n,) is an eigenvector known
-    beforehand, or a guess. LOBPCG iterates a block, which finds eigenvalues that occur several times, as those of a
-    graph in several pieces do; ``eigsh`` misses some of them. LOBPCG breaks down where the rank is a few times the
-    width of the block; a wider random block then holds the range. The result depends on the arguments alone if BLAS
-    uses one thread.
+    `matrix` may be a function that multiplies a block of columns with it; `start` (n,) is an eigenvector or a guess.
+    LOBPCG finds eigenvalues that occur several times, as those of a graph in several pieces do; ``eigsh`` misses some.
+    It breaks down where the rank is a few times the width of its block; a wider random block then holds the range.
     """
     from scipy.linalg import eigh
     from scipy.sparse.linalg import lobpcg
