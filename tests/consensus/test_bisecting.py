@@ -169,12 +169,3 @@ def test_cuts_are_those_of_scipy_numbered_from_left_to_right():
         for k in range(1, tree.n_leaves + 1):
             assert oracle.same_partition(fcluster(Z, k, "maxclust"), tree.cut(k))
             assert tree.cut(k).tolist() == sorted(tree.cut(k)) and set(tree.cut(k).tolist()) == set(range(k))
-
-
-def test_the_table_has_a_row_per_node():
-    tree = grown(np.random.default_rng(4), 5)
-    table = tree.table()
-    assert {len(column) for column in table.values()} == {11}
-    assert table["rank"].tolist() == tree.rank
-    assert np.isnan(table["gain"]).sum() == 6
-    assert [table["parent"][c] for c in table["left"] if c >= 0] == [i for i in range(11) if tree.left[i] >= 0]

@@ -29,6 +29,11 @@ X = np.eye(3)[TRUTH] + RNG.normal(scale=0.1, size=(50, 3))
 NAMES = sorted(name for name, method in METHODS.items() if method.takes == "labels")
 
 
+@pytest.fixture
+def model():
+    return ca.KMeansConsensus(3, random_state=0, engine="numpy").fit(TABLE)
+
+
 def digest(value) -> str:
     return joblib.hash(value.copy(order="C") if isinstance(value, np.ndarray) else value)
 
@@ -76,10 +81,9 @@ def test_base_models_of_scikit_learn_are_kept_and_what_reads_arrays_unchecked_is
         model.save(tmp_path / "other.skops")
 
 
-def test_unfitted_models_and_existing_files_are_refused(tmp_path):
+def test_unfitted_models_and_existing_files_are_refused(model, tmp_path):
     with pytest.raises(NotFittedError):
         ca.KMeansConsensus().save(tmp_path / "m.skops")
-    model = ca.KMeansConsensus(3, random_state=0, engine="numpy").fit(TABLE)
     model.save(tmp_path / "m.skops")
     with pytest.raises(FileExistsError):
         model.save(tmp_path / "m.skops")
@@ -94,8 +98,7 @@ class Mine(ca.KMeansConsensus):
 
 
 @pytest.mark.parametrize("value", [print, os.system, KMeans.fit, Mine(), {1, 2}, io.BytesIO, np.datetime64(0, "s")])
-def test_what_cannot_be_kept_is_named(tmp_path, value):
-    model = ca.KMeansConsensus(3, random_state=0, engine="numpy").fit(TABLE)
+def test_what_cannot_be_kept_is_named(model, tmp_path, value):
     model.note_ = value
     name = getattr(value, "__name__", type(value).__name__)
     with pytest.raises(TypeError, match=rf"KMeansConsensus holds .*{name}"):
@@ -103,8 +106,7 @@ def test_what_cannot_be_kept_is_named(tmp_path, value):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_skops_is_needed(tmp_path, monkeypatch):
-    model = ca.KMeansConsensus(3, random_state=0, engine="numpy").fit(TABLE)
+def test_skops_is_needed(model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "skops", None)
     for action in (lambda: model.save(tmp_path / "m.skops"), lambda: ca.load(tmp_path / "m.skops")):
         with pytest.raises(ImportError, match=r"pip install 'coassoc\[models\]'"):
@@ -112,10 +114,9 @@ def test_skops_is_needed(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def saved(tmp_path):
-    path = tmp_path / "m.skops"
-    ca.KMeansConsensus(3, random_state=0, engine="numpy").fit(TABLE).save(path)
-    return path
+def saved(model, tmp_path):
+    model.save(tmp_path / "m.skops")
+    return tmp_path / "m.skops"
 
 
 def members_of(path) -> dict[str, bytes]:

@@ -65,14 +65,13 @@ def test_the_recipe_for_a_method(centres, engine):
     assert model.loss_ == pytest.approx(((H - centres[labels]) ** 2).sum())
 
 
-def test_a_registered_method_is_known_by_name_and_class_and_compared(centres):
+def test_a_registered_method_is_known_by_name_and_class_runs_from_the_command_line_and_is_saved(
+    centres, tmp_path, capsys
+):
     assert registry.make_method("centres", n_clusters=2, n_init=None, absent=1).n_clusters == 2
     assert registry.find_method("CENTRES") is centres
     assert consensus.Centres is centres.estimator
     assert "| `Centres` | `centres` | fun |" in registry.methods_table()
-
-
-def test_a_registered_method_runs_from_the_command_line_and_is_saved(centres, tmp_path, capsys):
     path = tmp_path / "labels.csv"
     path.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in TABLE))
     for command in ("fit", "report", "compare"):

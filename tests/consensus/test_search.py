@@ -47,15 +47,6 @@ def test_density_is_never_below_k_means_with_the_same_seed(seed):
     assert dense.densities_[-1] == pytest.approx(dense.density_, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_agreement_is_above_average_linkage(seed):
-    ens, _ = blocks(seed, noise=0.4)
-    linked = ca.EAC(6, linkage="average").fit(ens)
-    agreed = ca.AgreementConsensus(6, random_state=0).fit(ens)
-    assert agreed.ensemble_nmi_ >= ca.ensemble_nmi(ens, linked.labels_)
-    assert len(np.unique(agreed.labels_)) == agreed.n_clusters_ == 6
-
-
 SEARCHES = [
     (ca.DensityConsensus, ca.density, lambda model: model.density_),
     (ca.AgreementConsensus, ca.ensemble_nmi, lambda model: model.ensemble_nmi_),
