@@ -8,7 +8,7 @@ import pytest
 
 import coassoc as ca
 from coassoc.cli import main
-from coassoc.ensemble.io.features import read_features
+from coassoc.ensemble.io.reading import read_features
 
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 

@@ -14,7 +14,7 @@ import pytest
 
 import coassoc as ca
 from coassoc.cli import main
-from coassoc.ensemble.io.output import replacing
+from coassoc.ensemble.io.writing import replacing
 
 resource = pytest.importorskip("resource", reason="files, modes and limits of POSIX")
 RNG = np.random.default_rng(0)

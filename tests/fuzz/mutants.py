@@ -131,11 +131,10 @@ def _npys(kind: str) -> list[bytes]:
 
 def _npzs(kind: str) -> list[bytes]:
     table = _table()
-    stored = {"codes": table.astype("u1") % 3, "n_clusters": np.array([3, 3, 2]), "names": np.array(["a", "b", "c"])}
-    stored |= {"labels": np.array(["0", "1", "2", "x", "y", "z", "'1", "NA"]), "item_ids": np.array(list("uvwxyz"))}
-    stored |= {"classes": table[:, 0]}
-    vectors = {"first": table[:, 0], "second": table[:, 2].astype(str)}
-    archives: list[dict] = [{"labels": table}, vectors, stored]
+    stored = {"codes": table.astype("u1") % 3, "n_clusters": np.array([3, 3, 2]), "names": np.array(["a", "b", "c"]),
+              "labels": np.array(["0", "1", "2", "x", "y", "z", "'1", "NA"]), "item_ids": np.array(list("uvwxyz")),
+              "classes": table[:, 0]}  # fmt: skip
+    archives: list[dict] = [{"labels": table}, {"first": table[:, 0], "second": table[:, 2].astype(str)}, stored]
     return [zipped({f"{name}.npy": npy(array) for name, array in arrays.items()}) for arrays in archives]
 
 
@@ -202,30 +201,27 @@ def _mats(kind: str) -> list[bytes]:
     import h5py
     from scipy.io import savemat
 
-    files = []
-    for packed in (False, True):
-        out = io.BytesIO()
-        matrices = {"members": _table().astype(float), "gt": _table()[:, :1], "X": _table() / 2}
+    outs = [io.BytesIO() for _ in range(3)]
+    matrices = {"members": _table().astype(float), "gt": _table()[:, :1], "X": _table() / 2}
+    for out, packed in zip(outs, (False, True)):
         savemat(out, matrices, do_compression=packed)
-        files.append(out.getvalue())
-    out = io.BytesIO()
-    with h5py.File(out, "w", userblock_size=512) as file:
-        for name, matrix in (("members", _table().T), ("gt", _table()[:, :1].T)):
-            file.create_dataset(name, data=matrix.astype(float)).attrs["MATLAB_class"] = np.bytes_("double")
-    return [*files, b"MATLAB 7.3 MAT-file".ljust(512) + out.getvalue()[512:]]
+    with h5py.File(outs[2], "w", userblock_size=512) as file:
+        for name in ("members", "gt"):
+            dataset = file.create_dataset(name, data=matrices[name].T.astype(float))
+            dataset.attrs["MATLAB_class"] = np.bytes_("double")
+    return [*(out.getvalue() for out in outs[:2]), b"MATLAB 7.3 MAT-file".ljust(512) + outs[2].getvalue()[512:]]
 
 
 def _arrows(kind: str) -> list[bytes]:
     import pyarrow as pa
     import pyarrow.feather
 
-    table = pa.table({"id": [f"c{i}" for i in range(6)], "a": _table()[:, 0], "b": ["p", "q", None, "p", "q", "p"]})
-    files = []
+    texts = pa.array(["p", "q", None, "p", "q", "p"]).dictionary_encode()
+    table, outs = pa.table({"id": [f"c{i}" for i in range(6)], "a": _table()[:, 0], "b": texts}), []
     for compression in ("uncompressed", "lz4"):
-        out = io.BytesIO()
-        pa.feather.write_feather(table.set_column(2, "b", table["b"].dictionary_encode()), out, compression)
-        files.append(out.getvalue())
-    return files
+        outs.append(io.BytesIO())
+        pa.feather.write_feather(table, outs[-1], compression)
+    return [out.getvalue() for out in outs]
 
 
 def _workbooks(kind: str) -> list[bytes]:

@@ -8,7 +8,6 @@ reads many files. It is replaced when it dies, so a crash costs one fork, not on
 from __future__ import annotations
 
 import argparse
-import collections
 import json
 import mmap
 import os
@@ -32,23 +31,18 @@ from fuzz import mutants
 TARGETS = (*mutants.KINDS, "npy-stored", "parquet-stored")
 SECONDS = 10  # of processor time for one read; how busy the machine is does not matter
 LIMIT = 1 << 28  # what a small file may unpack to by default, see `max_bytes` of read_ensemble
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
-_ENVIRONMENT |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}  # no address space taken ahead of its use
 
 
 def violations(target: str, *, cases: int = 0, seed: int = 0, files: Sequence[str] = ()) -> list[dict]:
     """Broken rules over `cases` mutants, or with the target "files" over `files` ("TARGET:PATH")."""
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *(p for p in sys.path if p)])
     command = [sys.executable, "-m", "fuzz.runner", target, *files]
-    done = subprocess.run(
-        [*command, "--seed", str(seed), "--cases", str(cases), "--json"],
-        env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, **guard._ENVIRONMENT, "PYTHONPATH": paths}
+    command += ["--seed", str(seed), "--cases", str(cases)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-3000:])
-    return json.loads(done.stdout.splitlines()[-1])
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 # -- one file ------------------------------------------------------------------------------------------------------
@@ -106,10 +100,9 @@ def _check_model(path: Path) -> tuple[str, str] | None:
         return "not a saved estimator", f"{type(model).__module__}.{type(model).__qualname__}"
     try:
         model.predict(mutants.model_rows())
-    except MemoryError:
-        raise
-    except Exception:
-        return None
+    except Exception as error:
+        if isinstance(error, MemoryError):
+            raise
     return None
 
 
@@ -226,7 +219,6 @@ def main() -> None:
     parser.add_argument("files", nargs="*", help="with 'files': TARGET:PATH")
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="print every broken rule as JSON")
     given = parser.parse_args()
     import h5py  # noqa: F401
     import pyarrow as pa
@@ -241,13 +233,7 @@ def main() -> None:
     else:
         kind = given.target.split("-")[0]
         found = run_cases(given.target, lambda i: mutants.mutant(kind, given.seed, i), given.cases)
-    if given.json:
-        print(json.dumps(found))
-        return
-    for problem, count in collections.Counter(one["problem"] for one in found).most_common():
-        first = next(one for one in found if one["problem"] == problem)
-        print(f"{count:7}  {problem} (first {first['index']}: {first['detail'][:100]})")
-    print(f"{given.target}: {given.cases} mutants, seed {given.seed}, {len(found)} broke a rule")
+    print(*map(json.dumps, found), sep="\n", end="\n" * bool(found))
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ import numpy as np
 from ..consensus.registry import method_names
 from ..ensemble import read_ensemble
 from ..ensemble.io.formats import format_names
-from ..ensemble.io.output import check_outputs
 from ..ensemble.io.reading import LabelFile, standard_input
+from ..ensemble.io.writing import check_outputs
 from . import Progress, note, say, say_json
 
 __all__ = ["Progress", "note", "say", "say_json"]  # used as common.say

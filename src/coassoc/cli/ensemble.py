@@ -11,8 +11,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from ..ensemble import Ensemble, make_ensemble, make_ensemble_large
-from ..ensemble.io.features import features_in, read_features
 from ..ensemble.io.formats import endings
+from ..ensemble.io.reading import features_in, read_features
 from ..ensemble.io.writing import table_format, write_ensemble
 from ..report.plain_text import span
 from . import common

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..ensemble import read_ensemble, write_labels
-from ..ensemble.io.features import read_features
 from ..ensemble.io.guard import open_table
+from ..ensemble.io.reading import read_features
 from ..ensemble.io.table import Options, naming
 from ..ensemble.io.writing import joins_source
 from . import common

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..ensemble.io.features import read_features
-from ..ensemble.io.output import replacing
+from ..ensemble.io.reading import read_features
+from ..ensemble.io.writing import replacing
 from . import common
 
 DESCRIPTION = """write one self-contained HTML page: the verdict, how many clusters, alternatives side by side, the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..ensemble.io.features import read_features
+from ..ensemble.io.reading import read_features
 from ..report.displays import check_drawing, plot_select_k, save_drawing
 from . import common
 

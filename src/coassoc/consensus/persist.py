@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..engines import Engine
-from ..ensemble.io.output import replacing
+from ..ensemble.io.writing import replacing
 from .registry import methods
 
 # what fitted estimators keep beside arrays and plain values

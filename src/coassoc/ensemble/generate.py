@@ -18,9 +18,9 @@ from ..core.checks import check_choice, check_integer, seed_from
 from .ensemble import Ensemble
 from .io.arrow import ParquetTable
 from .io.coding import FileBlock, batches_in
-from .io.features import features_in, numbers_in
-from .io.output import check_writable, replacing
+from .io.reading import features_in, numbers_in
 from .io.table import naming, pa
+from .io.writing import check_writable, replacing
 from .stored import StoredEnsemble
 from .threads import one_thread
 

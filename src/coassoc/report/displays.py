@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ensemble.io.output import replacing
+from ..ensemble.io.writing import replacing
 from .tables import block_means
 
 _INSTALL = "plots need matplotlib: pip install 'coassoc[report]'."

@@ -15,7 +15,7 @@ import numpy as np
 from ..consensus.auto.confidence import SURE
 from ..consensus.auto.verdict import STABLE, UNSTABLE
 from ..engines.config import version_of
-from ..ensemble.io.output import check_writable, replacing
+from ..ensemble.io.writing import check_writable, replacing
 from ..metrics.labels import contingency
 from . import plain_text
 from .summary import Summary, summarize

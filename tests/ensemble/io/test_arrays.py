@@ -1,11 +1,15 @@
-"""NPY and NPZ files."""
+"""NPY, NPZ and MATLAB files; the last of versions 5 and 7.3, written by SciPy and h5py."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from scipy.io import savemat
 
 import coassoc as ca
+from coassoc.cli import main
 from coassoc.ensemble import StoredEnsemble
 from oracle import label_rows as rows
 
@@ -42,3 +46,85 @@ def test_a_column_of_an_npy_file_may_hold_ids(tmp_path):
         found = read(tmp_path / "t.npy", id_column="0", class_column="2")
         assert found.item_ids.tolist() == [7, 8, 9] and found.classes.tolist() == [1, 1, 0]
         assert rows(found) == [(0,), (0,), (1,)]
+
+
+# -- MATLAB ----------------------------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+TRUTH = RNG.integers(1, 5, size=120)
+POOL = np.column_stack([np.where(RNG.random(120) < 0.8, TRUTH, RNG.integers(1, 7, 120)) for _ in range(8)])
+FEATURES = RNG.normal(size=(120, 30))
+
+
+def save_v5(path, **arrays):
+    savemat(path, arrays, do_compression=True)
+
+
+def save_v73(path, **arrays):
+    """As MATLAB does: HDF5 behind a block of 512 bytes, matrices transposed, the class in an attribute."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, array in arrays.items():
+            stored = np.atleast_2d(np.asarray(array)).T
+            dataset = file.create_dataset(name, data=stored, compression="gzip")
+            dataset.attrs["MATLAB_class"] = np.bytes_("double" if stored.dtype.kind == "f" else str(stored.dtype))
+    with open(path, "r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM")
+
+
+@pytest.fixture(params=[save_v5, save_v73])
+def save(request):
+    return request.param
+
+
+@pytest.mark.parametrize(("read", "name"), [(ca.read_ensemble, "members"), (StoredEnsemble, "baseCls")])
+def test_a_pool_is_found_by_its_name_and_the_truth_beside_it(tmp_path, save, read, name):
+    path = tmp_path / "pool.mat"
+    save(path, fea=FEATURES, **{name: POOL.astype(float)}, gt=TRUTH[:, None].astype(float))
+    found = read(path)
+    assert (found.codes == ca.Ensemble(POOL).codes).all() and found.names[0] == f"{name}_0"
+    assert found.classes.tolist() == TRUTH.tolist()
+    # items on the other side: the classes tell, else the longer side
+    save(path, **{name: POOL.T.astype(np.int16)})
+    assert (read(path).codes == ca.Ensemble(POOL).codes).all() and read(path).classes is None
+    save(path, **{name: POOL[:5].astype(np.int16)}, y=TRUTH[:5])
+    assert read(path).codes.shape == (5, 8)
+
+
+def test_a_pool_of_another_name_is_the_largest_matrix_of_whole_numbers(tmp_path, save):
+    path = tmp_path / "pool.mat"
+    save(path, fea=np.round(9 * FEATURES), mine=POOL.astype(float), other=POOL[:, :3].astype(float), gnd=TRUTH)
+    with pytest.warns(UserWarning, match=r"took the matrix 'mine' .*'fea_\*'"):
+        assert (ca.read_ensemble(path).codes == ca.Ensemble(POOL).codes).all()
+    with pytest.warns(UserWarning, match="took the matrix"):
+        chosen = ca.read_ensemble(path, columns="other_*", class_column="gnd")
+    assert chosen.names == ["other_0", "other_1", "other_2"] and chosen.classes.tolist() == TRUTH.tolist()
+
+
+def test_what_is_no_pool_is_said(tmp_path, save):
+    path = tmp_path / "pool.mat"
+    save(path, fea=FEATURES)
+    with pytest.raises(ValueError, match=r"pool\.mat: no matrix holds whole numbers \(fea\)"):
+        ca.read_ensemble(path)
+    save(path, gt=TRUTH)
+    with pytest.raises(ValueError, match="no matrix of numbers, only gt"):
+        ca.read_ensemble(path)
+    with pytest.raises(ValueError, match=r"mat files are read, not written.*\.csv"):
+        ca.write_labels(tmp_path / "out.mat", TRUTH)
+
+
+def test_cells_and_structures_are_left_alone(tmp_path):
+    odd = np.empty((3, 4), dtype=object)
+    odd[:] = [[1, "a", [2], 3.5]] * 3
+    savemat(tmp_path / "pool.mat", {"members": odd, "E": POOL, "opts": {"k": 3}, "name": "iris"})
+    assert ca.read_ensemble(tmp_path / "pool.mat").names[0] == "E_0"
+
+
+def test_the_command_line_takes_a_pool(tmp_path, save, capsys):
+    path = tmp_path / "pool.mat"
+    save(path, members=POOL, gt=TRUTH)
+    for scale in ([], ["--memory", "10MB"]):
+        out = tmp_path / f"{len(scale)}.csv"
+        assert main(["fit", str(path), "-k", "4", "-m", "kmeans", "-o", str(out), "--json", *scale]) == 0
+        assert json.loads(capsys.readouterr().out)["partitions"] == 8
+    assert (tmp_path / "0.csv").read_text() == (tmp_path / "2.csv").read_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .cells import Content, record_batch
-from .table import DamagedFile, Options, Package, Piece, Table, check_new, check_rows, open_file, pa
+from .table import DamagedFile, Options, Package, Piece, Table, check_added, open_file, pa
 
 pq: Any = Package("pyarrow.parquet")
 _BATCH_CELLS = 1 << 21  # cells decoded at a time
@@ -54,12 +54,12 @@ class _ArrowTable(Table):
     @classmethod
     def append(cls, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
         """The content in parts, each with its share of the new columns."""
-        start = 0
+        start, names = 0, []
         with ExitStack() as stack:
             writer = None
             for path in source:
                 for table in cls.tables(path):
-                    check_new(columns.column_names, table.column_names, path)
+                    names = table.column_names
                     part = columns.slice(start, table.num_rows)
                     start += table.num_rows
                     if len(part) < table.num_rows:
@@ -68,7 +68,7 @@ class _ArrowTable(Table):
                         table = table.append_column(name, column)
                     writer = writer or stack.enter_context(cls.writer(target, table.schema))
                     writer.write_table(table)
-        check_rows(start, len(columns), source[0])
+        check_added(columns, names, start, source[0])
 
 
 class ParquetTable(_ArrowTable):

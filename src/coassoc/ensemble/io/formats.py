@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ...core.plugins import loaded
-from .arrays import NpyTable, NpzTable
+from .arrays import MatTable, NpyTable, NpzTable
 from .arrow import ArrowTable, ParquetTable
 from .excel import ExcelTable
 from .h5ad import H5adTable
-from .mat import MatTable
 from .table import Format, Options, Piece, Table, naming, open_file
 from .text import TextTable, TsvTable
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..encode import as_objects, encode_column
 from ..tables import column_values
 from .cells import Content, arrow_array, label_of, record_batch
-from .table import DamagedFile, Options, Piece, Table, check_rows, h5py, pa
+from .table import DamagedFile, Options, Piece, Table, check_added, h5py, pa
 
 _IDS = "\x00index"  # the name under which the index is read; no column can have it
 _TEXT = "coassoc-text"  # marks categories that are text although they look like numbers
@@ -117,13 +117,7 @@ class H5adTable(Table):
         (path,) = source
         table = cls(path, options)
         table.close()
-        check_rows(table.n_rows or 0, len(columns), path)
-        for name in columns.column_names:
-            if name in table.names and not force:
-                raise ValueError(
-                    f".obs of {path.name} already has a column {name!r}; choose another name, or overwrite it "
-                    "with force=True (--force)."
-                )
+        check_added(columns, [] if force else table.names, table.n_rows or 0, path)
         shutil.copyfile(path, target)
         with h5py.File(target, "r+") as file:
             _add_columns(file["obs"], table.names, dict(zip(columns.column_names, columns.columns)))

@@ -154,16 +154,12 @@ class Table:
 Format = type[Table]
 
 
-def check_new(columns: Sequence[str], names: Sequence[str], source: Path) -> None:
-    """Refuse names of new columns that the source already has."""
-    for name in set(columns) & set(names):
+def check_added(columns: Any, names: Sequence[str], n_rows: int, source: Path) -> None:
+    """Refuse new Arrow columns that the source already has, or that are for other items."""
+    for name in set(columns.column_names) & set(names):
         raise ValueError(f"{source.name} already has a column {name!r}; choose another with name= (--name).")
-
-
-def check_rows(n_rows: int, n_labels: int, source: Path) -> None:
-    """Refuse labels of other items than those of the source."""
-    if n_rows != n_labels:
-        raise ValueError(f"{source.name} has {n_rows} rows, but there are {n_labels} labels.")
+    if n_rows != len(columns):
+        raise ValueError(f"{source.name} has {n_rows} rows, but there are {len(columns)} labels.")
 
 
 def listing(names: Sequence[str]) -> str:

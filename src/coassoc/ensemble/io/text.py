@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .cells import MISSING, Content, cell_of, is_number, label_of, name_of, pc, record_batch
-from .table import Options, Package, Piece, Table, TooLarge, check_new, check_rows, open_file, pa
+from .table import Options, Package, Piece, Table, TooLarge, check_added, open_file, pa
 
 pacsv: Any = Package("pyarrow.csv")
 _LONGEST_HEADER = 1 << 20
@@ -245,7 +245,6 @@ class TextTable(Table):
         """The rows of the source as they are, with more cells; parsed where the output's name promises another mark."""
         (path,) = source
         table = TextTable(path, options)
-        check_new(columns.column_names, table.names if table.has_header else [], path)
         mark = options.delimiter or cls.usual or table.delimiter
         if mark != table.delimiter:
             head = _header(table.names, mark) + mark
@@ -262,7 +261,7 @@ class TextTable(Table):
             n_rows += len(old[0])
             if n_rows <= len(columns):
                 _write_rows(target, [*old, *cells], mark, table.eol)
-        check_rows(n_rows, len(columns), path)
+        check_added(columns, table.names if table.has_header else [], n_rows, path)
 
 
 class TsvTable(TextTable):
