@@ -6,6 +6,8 @@ import ast
 import sys
 from pathlib import Path
 
+import pytest
+
 import coassoc
 
 SOURCE = Path(coassoc.__file__).parent
@@ -13,50 +15,73 @@ LAYERS = ["core", "engines", "ensemble", "metrics", "consensus", "report", "cli"
 LEVEL = {package: level for level, package in enumerate(LAYERS)}
 BACKENDS = {"cupy", "cupyx", "dask", "distributed", "_kernels"}  # engines/ alone imports these
 DRAWING = {"matplotlib", "jinja2"}  # report/ alone imports these
+SHARED = {"__version__", "_kernels", "_version"}  # private names that any package may import
 
 
-def imports() -> list[tuple[str, str, bool]]:
-    """(module, what it imports, whether inside a function), both as dotted names below coassoc."""
-    edges = []
+def statements():
+    """(module, import statement, what it imports, whether inside a function); dotted names below coassoc."""
     for path in sorted(SOURCE.rglob("*.py")):
-        module = path.relative_to(SOURCE).with_suffix("").as_posix().replace("/", ".")
-        package = ["coassoc", *module.split(".")][: None if path.name == "__init__.py" else -1]
-        if path.name == "__init__.py":
-            package = package[:-1]
+        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        package = ["coassoc", *module.split(".")][:-1]
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        inner = {
-            id(node)
-            for function in ast.walk(tree)
-            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
-            for node in ast.walk(function)
-        }
+        functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        inner = {id(node) for function in functions for node in ast.walk(function)}
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
-                base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
-                target = ".".join(part for part in (base, node.module) if part)
+                base = package[: len(package) - node.level + 1] if node.level else []
+                target = ".".join(part for part in (*base, node.module) if part)
                 names = [f"{target}.{alias.name}" for alias in node.names] if target == "coassoc" else [target]
             elif isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             else:
                 continue
-            edges += [(module, name, id(node) in inner) for name in names]
-    return edges
+            for name in names:
+                yield module, node, name, id(node) in inner
 
 
-IMPORTS = imports()
+IMPORTS = list(statements())
 
 
 def package_of(dotted: str) -> str:
     return dotted.removeprefix("coassoc.").split(".")[0]
 
 
-def own() -> list[tuple[str, str, bool]]:
-    """Imports between packages of coassoc."""
-    return [
-        (module, target, inside)
-        for module, target, inside in IMPORTS
-        if target.startswith("coassoc.") and package_of(module) in LEVEL and package_of(target) in LEVEL
-    ]
+def edges(allowed=lambda package, target, inside: False):
+    """(module, what it imports) of imports that are not allowed."""
+    return {(m, target) for m, _, target, inside in IMPORTS if not allowed(package_of(m), target, inside)}
+
+
+def is_own(package, target):
+    return target.startswith("coassoc.") and package in LEVEL and package_of(target) in LEVEL
+
+
+def within(names, home):
+    """Imports of these top-level names, from the package `home` alone."""
+    return lambda package, target, _: package == home or not names & {*target.split(".")[:2]}
+
+
+RULES = {
+    "imports point downwards": lambda package, target, _: (
+        not is_own(package, target) or package == package_of(target) or LEVEL[package] > LEVEL[package_of(target)]
+    ),
+    "nothing below the command line imports the whole package, which leads upwards": lambda package, target, _: (
+        target != "coassoc" or package == "cli"
+    ),
+    "imports inside functions are for optional packages and commands": lambda package, target, inside: (
+        not inside or not is_own(package, target) or package == "cli"
+    ),
+    "engines alone import a backend": within(BACKENDS, "engines"),
+    "report alone draws": within(DRAWING, "report"),
+    "nothing imports the evaluation": within({"benchmarks"}, None),
+    "core knows NumPy alone": lambda package, target, _: (
+        package != "core" or target.split(".")[0] in sys.stdlib_module_names | {"numpy", "coassoc"}
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_imports(rule):
+    assert edges(RULES[rule]) == set()
 
 
 def test_every_package_has_a_layer():
@@ -64,41 +89,7 @@ def test_every_package_has_a_layer():
     assert packages == set(LEVEL)
 
 
-def test_imports_point_downwards():
-    upwards = {(m, t) for m, t, _ in own() if LEVEL[package_of(m)] <= LEVEL[package_of(t)]}
-    assert {(m, t) for m, t in upwards if package_of(m) != package_of(t)} == set()
-
-
-def test_nothing_below_the_command_line_imports_the_whole_package():
-    """``import coassoc`` leads upwards from everywhere."""
-    assert {(m, t) for m, t, _ in IMPORTS if t == "coassoc" and package_of(m) != "cli"} == set()
-
-
-def test_imports_inside_functions_are_for_optional_packages_and_commands():
-    assert {(m, t) for m, t, inside in own() if inside and package_of(m) != "cli"} == set()
-
-
-def test_engines_alone_import_a_backend_report_alone_draws_and_nothing_imports_the_evaluation():
-    assert {(m, t) for m, t, _ in IMPORTS if BACKENDS & {*t.split(".")[:2]} and package_of(m) != "engines"} == set()
-    drawing = {(m, t) for m, t, _ in IMPORTS if t.split(".")[0] in DRAWING}
-    assert {package_of(m) for m, _ in drawing} <= {"report"}, drawing
-    assert {(m, t) for m, t, _ in IMPORTS if t.split(".")[0] == "benchmarks"} == set()
-
-
-def test_core_knows_numpy_alone():
-    outside = {(m, t) for m, t, _ in IMPORTS if package_of(m) == "core" and not t.startswith("coassoc")}
-    assert {(m, t) for m, t in outside if t.split(".")[0] not in sys.stdlib_module_names | {"numpy"}} == set()
-
-
 def test_no_package_imports_private_names_of_another():
-    private = set()
-    for path in sorted(SOURCE.rglob("*.py")):
-        module = path.relative_to(SOURCE).with_suffix("").as_posix().replace("/", ".")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                private |= {
-                    (module, alias.name)
-                    for alias in node.names
-                    if alias.name.startswith("_") and alias.name not in ("__version__", "_kernels", "_version")
-                }
-    assert private == set()
+    relative = [(m, node) for m, node, _, _ in IMPORTS if isinstance(node, ast.ImportFrom) and node.level]
+    private = {(m, alias.name) for m, node in relative for alias in node.names if alias.name.startswith("_")}
+    assert {(m, name) for m, name in private if name not in SHARED} == set()
