@@ -23,8 +23,7 @@ def test_counts_scores_distances_and_loss_are_those_of_the_written_out_matrix():
         rows = Numpy().load(ca.Ensemble(case.table), case.copies)
         counts = rows.counts(rows.labelling(k, labels))
         dense = oracle.Dense(case.table, case.v, case.copies)
-        assert (counts.alpha == dense.counts(labels, k)).all()
-        assert counts.alpha.dtype == np.int64
+        assert (counts.alpha == dense.counts(labels, k)).all() and counts.alpha.dtype == np.int64
         assert counts.sizes.tolist() == [int(dense.copies[labels == c].sum()) for c in range(k)]
         for j in range(case.table.shape[1]):
             block = dense.owner == j
@@ -49,7 +48,7 @@ def test_no_sum_of_scores_can_leave_int32():
     for _ in range(200):
         p = int(rng.integers(1, 50))
         clusters = rng.integers(1, 5, size=p)
-        layout = Layout(clusters, np.concatenate([[0], np.cumsum(clusters)]))
+        layout = Layout.of_sizes(clusters)
         scores = rng.normal(size=(layout.n_codes, 3)) * 10.0 ** rng.integers(-6, 7)
         fixed = fix_table(scores, layout)
         parts = [slice(a, b) for a, b in zip(layout.offsets[:-1], layout.offsets[1:])]
@@ -63,9 +62,7 @@ def test_no_sum_of_scores_can_leave_int32():
 def test_seeding_weights_are_small_whole_numbers():
     rng = np.random.default_rng(5)
     for p in (2, 20, 3000, 20_000):
-        whole, holed = (
-            Counts(np.full((p, 1), 9), np.array([n]), Layout(np.ones(p, int), np.arange(p + 1))) for n in (9, 10)
-        )
+        whole, holed = (Counts(np.full((p, 1), 9), np.array([n]), Layout.of_sizes(np.ones(p, int))) for n in (9, 10))
         assert seeding_weights(np.full(p, 0.7), whole).tolist() == [1] * p
         assert seeding_weights(np.full(p, 0.7), holed).tolist() == [64] * p
         v = rng.random(p) + 0.01
@@ -78,7 +75,7 @@ def test_seeding_weights_are_small_whole_numbers():
 
 
 def test_missing_labels_of_partitions_without_weight_change_no_seeding_weight():
-    layout = Layout(np.ones(3, int), np.arange(4))
+    layout = Layout.of_sizes(np.ones(3, int))
     whole, holed = (Counts(np.array([[9], [9], [seen]]), np.array([9]), layout) for seen in (9, 5))
     v = np.array([1.0, 2.0, 0.0])
     assert seeding_weights(v, holed).tolist() == seeding_weights(v, whole).tolist()
