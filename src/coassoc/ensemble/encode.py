@@ -1,7 +1,4 @@
-"""One column of labels -> compact codes 0..k-1; `k` is the code of a missing label.
-
-Labels are validated here; kernels rely on the codes.
-"""
+"""One column of labels -> indices 0..k-1 into its different labels, −1 where missing. Labels are validated here."""
 
 from __future__ import annotations
 
@@ -14,24 +11,6 @@ import numpy as np
 from ..core.checks import check_choice
 
 MISSING_RULES = ("negative", "nan", "cluster", "singletons")
-
-
-@dataclass(frozen=True)
-class Column:
-    """Codes of one partition. `codes == n_clusters` marks a missing label."""
-
-    codes: np.ndarray
-    categories: np.ndarray  # the label of each code
-    has_missing: bool = False
-
-    @property
-    def n_clusters(self) -> int:
-        return len(self.categories)
-
-    def dictionary(self) -> Dictionary:
-        """The same column as indices and labels."""
-        places = np.append(np.arange(self.n_clusters, dtype=np.int32), np.int32(-1))
-        return Dictionary(places[self.codes], self.categories)
 
 
 @dataclass(frozen=True)
@@ -100,49 +79,49 @@ def encode_column(
     *,
     allow_empty: bool = False,
     first_row: int = 0,
-) -> Column:
-    """Codes of one label vector; `nulls` marks cells the container itself calls null.
+) -> Dictionary:
+    """One label vector as indices into its sorted labels; `nulls` marks cells the container itself calls null.
 
     A vector without a single label is an error unless `allow_empty`. Messages count rows from `first_row`.
     """
     if isinstance(values, Dictionary):
-        seen, nulls = _from_dictionary(values, name, missing)
+        indices, labels = _from_dictionary(values, name, missing)
     else:
         masked = np.ma.getmaskarray(values)
         nulls = masked if nulls is None else nulls | masked
         values, nulls = _labels_and_nulls(np.ma.getdata(values), nulls, name, first_row)
         if missing != "nan":
             nulls = nulls | _negative(values)
-        seen = _recode(values[~nulls])
-    if not nulls.any():
-        return seen
-    codes = np.full(nulls.shape, seen.n_clusters, dtype=np.intp)
-    codes[~nulls] = seen.codes
+        labels, found = _recode(values[~nulls])
+        indices = np.full(nulls.shape, -1, dtype=np.int32)
+        indices[~nulls] = found
+    absent = indices < 0
+    if not absent.any():
+        return Dictionary(indices, labels)
     if missing == "cluster":  # None is the label of that cluster, so that new rows find it
-        return Column(codes, np.append(seen.categories.astype(object), [None]))
+        indices[absent] = len(labels)
+        return Dictionary(indices, np.append(labels.astype(object), [None]))
     if missing == "singletons":  # NaN is no label: no new row belongs to a lone item
-        n_missing = int(nulls.sum())
-        codes[nulls] += np.arange(n_missing)
-        return Column(codes, np.append(seen.categories.astype(object), [np.nan] * n_missing))
-    if seen.n_clusters == 0 and not allow_empty:
+        n_absent = int(absent.sum())
+        indices[absent] = len(labels) + np.arange(n_absent)
+        return Dictionary(indices, np.append(labels.astype(object), [np.nan] * n_absent))
+    if not len(labels) and not allow_empty:
         raise no_label(name)
-    return Column(codes, seen.categories, True)
+    return Dictionary(indices, labels)
 
 
-def _from_dictionary(column: Dictionary, name: str, missing: str) -> tuple[Column, np.ndarray]:
-    """Codes of the labels that are present, and where labels are missing; each different label is validated once."""
+def _from_dictionary(column: Dictionary, name: str, missing: str) -> tuple[np.ndarray, np.ndarray]:
+    """Indices into the labels that are present, which are returned too; each different label is validated once."""
     used = np.flatnonzero(np.bincount(column.indices[column.indices >= 0], minlength=len(column.labels)))
     rule = "nan" if missing == "nan" else "negative"
     try:
-        labels = encode_column(column.labels[used], None, name, rule, allow_empty=True)
+        present = encode_column(column.labels[used], None, name, rule, allow_empty=True)
     except ValueError:
         encode_column(column.values(), None, name, rule)  # the same error, which names the row
         raise
-    lookup = np.full(len(column.labels) + 1, labels.n_clusters, dtype=np.intp)  # the last entry serves index −1
-    lookup[used] = labels.codes
-    codes = lookup[column.indices]
-    nulls = codes == labels.n_clusters
-    return Column(codes[~nulls], labels.categories), nulls
+    lookup = np.full(len(column.labels) + 1, -1, dtype=np.int32)  # the last entry serves index −1
+    lookup[used] = present.indices
+    return lookup[column.indices], present.labels
 
 
 def _labels_and_nulls(values: np.ndarray, nulls: np.ndarray, name: str, first_row: int):
@@ -247,8 +226,8 @@ def _object_kind(kind: type, name: str) -> str:
     return "number" if issubclass(kind, (int, float, np.integer, np.floating, np.bool_)) else "string"
 
 
-def _recode(values: np.ndarray) -> Column:
-    """Codes of fully observed labels, in the sorted order of the labels (numbers before strings)."""
+def _recode(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different labels, sorted (numbers before strings), and the place of each label among them."""
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         # a counting pass beats sorting while the range of labels is of the order of n
@@ -257,9 +236,5 @@ def _recode(values: np.ndarray) -> Column:
             used = np.flatnonzero(np.bincount(shifted))
             rank = np.zeros(high - low + 1, dtype=np.intp)
             rank[used] = np.arange(len(used))
-            return Column(rank[shifted], used + low)
-    if values.dtype.kind == "O":
-        categories, codes = sorted_labels(values.tolist())
-        return Column(codes, categories)
-    categories, codes = np.unique(values, return_inverse=True)
-    return Column(codes, categories)
+            return used + low, rank[shifted]
+    return sorted_labels(values.tolist()) if values.dtype.kind == "O" else np.unique(values, return_inverse=True)

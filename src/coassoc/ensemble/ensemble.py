@@ -273,15 +273,17 @@ class Ensemble(Loadable):
         n_clusters, sizes, categories = [], [], []
         for j, (values, nulls) in enumerate(columns):
             column = encode_column(values, nulls, names[j], missing)
-            dtype = smallest_unsigned(column.n_clusters + column.has_missing)
+            k = len(column.labels)
+            counts = np.bincount(column.indices + 1, minlength=k + 1)  # the first counts missing labels
+            dtype = smallest_unsigned(k + bool(counts[0]))
             if codes is None:
                 codes = np.empty((n_rows, len(names)), dtype=dtype)
             elif dtype.itemsize > codes.dtype.itemsize:
                 codes = codes.astype(dtype)
-            codes[:, j] = column.codes
-            n_clusters.append(column.n_clusters)
-            sizes.append(np.bincount(column.codes, minlength=column.n_clusters)[: column.n_clusters])
-            categories.append(column.categories)
+            codes[:, j] = np.where(column.indices < 0, k, column.indices)
+            n_clusters.append(k)
+            sizes.append(counts[1:])
+            categories.append(column.labels)
         self._store(codes, np.array(n_clusters, dtype=np.int64), np.concatenate(sizes), names, categories)
 
     def _store_codes(self, codes: Any, n_clusters: Any, names: Any = None, categories: Any = None) -> None:

@@ -244,7 +244,7 @@ class Vocabulary:
     def codes_of_column(self, j: int, values: Any, nulls: np.ndarray | None) -> np.ndarray:
         """Codes of new labels of partition j."""
         new = encode_column(values, nulls, self.names[j], "nan", allow_empty=True)
-        return self.lookup(j, new.categories)[new.codes]
+        return self.lookup(j, new.labels)[new.indices]
 
     def ensemble_of(self, partitions: Any) -> Any:
         """Ensemble of new label rows over the known base clusters; None when no label at all is known."""

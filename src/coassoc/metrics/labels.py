@@ -37,10 +37,7 @@ def check_labels(
     except (TypeError, ValueError) as error:  # name this argument instead of a column of a table
         text = str(error).replace(f"partitions: column {name}", name).replace(f"column {name}, ", "")
         raise type(error)(text.replace("partitions", name).replace("; drop that column", "")) from None
-    codes = column.codes.astype(np.int32)
-    if column.has_missing:
-        codes[codes == column.n_clusters] = -1
-    return codes, column.n_clusters
+    return column.indices, len(column.labels)
 
 
 def check_copies(sample_weight: Any, n_samples: int, *, on_gpu: bool = False) -> np.ndarray | None:

@@ -136,7 +136,7 @@ def gather(batches: Iterable[Any], columns: Sequence[str]) -> dict[str, Dictiona
     for batch in batches:
         for name, (values, nulls) in zip(columns, batch_columns(batch, columns)):
             if not isinstance(values, Dictionary):
-                values = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=first_row).dictionary()
+                values = encode_column(values, nulls, name, "nan", allow_empty=True, first_row=first_row)
             pieces[name].append(values)
         first_row += len(batch)
     return {name: Dictionary.join(pieces.pop(name)) for name in columns}
@@ -153,10 +153,10 @@ def tally_batch(batch: Any, names: Sequence[str], missing: str) -> list[Tally]:
     found = []
     for name, (values, nulls) in zip(names, batch_columns(batch, names)):
         column = encode_column(values, nulls, name, "nan" if missing == "nan" else "negative", allow_empty=True)
-        counts, labels = np.bincount(column.codes, minlength=column.n_clusters + 1), column.categories
+        counts, labels = np.bincount(column.indices + 1, minlength=len(column.labels) + 1), column.labels
         if labels.dtype.kind in "iu" and (not len(labels) or int(labels[-1]) < 1 << 63):
             labels = labels.astype(np.int64)  # so that blocks of other widths compare exactly
-        found.append(Tally(labels, counts[: column.n_clusters], int(counts[-1])))
+        found.append(Tally(labels, counts[1:], int(counts[0])))
     return found
 
 

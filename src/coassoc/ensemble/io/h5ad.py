@@ -150,7 +150,7 @@ def _add_columns(obs: Any, names: list[str], columns: dict[str, Any]) -> None:
         if pa.types.is_floating(column.type):  # a measurement, such as a confidence
             _store(obs, name, column.to_numpy())
             continue
-        labels = encode_column(*column_values(column), name, allow_empty=True).dictionary()
+        labels = encode_column(*column_values(column), name, allow_empty=True)
         texts = [str(label) for label in labels.labels.tolist()]
         if any("\x00" in text for text in texts):
             raise ValueError("such files cannot store labels with NUL characters; rename those labels.")

@@ -226,7 +226,7 @@ def _partition(ensemble: Ensemble, j: int) -> Dictionary:
 
 def _column(values: np.ndarray) -> Any:
     """A column of numbers as it is, any other with each different label once."""
-    return values if values.dtype.kind in "iufb" else encode_column(values, None, "", "nan").dictionary()
+    return values if values.dtype.kind in "iufb" else encode_column(values, None, "", "nan")
 
 
 # -- by the workers of a cluster -----------------------------------------------------------------------------------
