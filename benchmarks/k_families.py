@@ -1,4 +1,5 @@
-"""Ensembles for judging the number of clusters: members near the truth, around it, far finer, sweeps, shapes, copies.
+"""Ensembles for judging the number of clusters: members near the truth, around it, far finer, sweeps, shapes, copies,
+members that all have one number of clusters.
 
 Every family has as many sets as one likes, each made from its name and seed alone; rows are in random order.
 Even seeds are for design, odd ones are held out.
@@ -97,8 +98,28 @@ def sweep(rng, number):
     return members, y, X
 
 
+def one_number(rng, number):
+    """As near, but all members have the same number of clusters: that of the groups, or a quarter more or fewer."""
+    X, y, k = some_blobs(rng, number)
+    own = max(2, k + (0, 1, -1)[number % 3] * max(1, k // 4))
+    return [kmeans(X, own, rng) for _ in range(N_MEMBERS)], y, X
+
+
+def shape_one_number(rng, number):
+    """Shapes from k-means with 12, 20 or 30 clusters in every member."""
+    X, y = shape_points(rng, number)
+    return [kmeans(X, (12, 20, 30)[number % 3], rng) for _ in range(N_MEMBERS)], y, X
+
+
 def shape(rng, number):
     """Shapes that no k-means separates, from k-means with many clusters: evidence accumulation as it was invented."""
+    X, y = shape_points(rng, number)
+    low, high = ((10, 30), (20, 50))[(number // 5) % 2]
+    return [kmeans(X, int(rng.integers(low, high + 1)), rng) for _ in range(2 * N_MEMBERS)], y, X
+
+
+def shape_points(rng: np.random.Generator, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Moons, two circles, three rings, strips, or moons with two round groups."""
     seed, n = int(rng.integers(2**31)), 800
     kind = number % 5
     if kind == 0:
@@ -117,8 +138,7 @@ def shape(rng, number):
         other, _ = blobs(2, 300, rng, 1.0, 2, False)
         X = np.r_[X, 0.15 * other / other.std() + np.repeat([[0.5, 2.2], [2.5, -1.5]], [150, len(other) - 150], axis=0)]
         y = np.r_[y, np.repeat([2, 3], [150, len(other) - 150])]
-    low, high = ((10, 30), (20, 50))[(number // 5) % 2]
-    return [kmeans(X, int(rng.integers(low, high + 1)), rng) for _ in range(2 * N_MEMBERS)], y, X
+    return X, y
 
 
 def copies(rng, number):
@@ -150,5 +170,6 @@ def noisy(y: np.ndarray, k: int, share: float, rng: np.random.Generator) -> np.n
 
 FAMILIES: dict[str, Callable] = {
     "near": near, "around": around, "finer": finer, "many": many, "sweep": sweep, "shape": shape,
+    "one number": one_number, "shape, one number": shape_one_number,
     "copies": copies, "near-copies": near_copies, "weak": weak,
 }  # fmt: skip

@@ -208,7 +208,7 @@ def summarize(
         first = np.unique(consensus[labelled], return_index=True)[1]
         clusters["confidence"] = answer.cluster_confidence_[answer.labels_[labelled][first]]
     curves = answer.k_curves_
-    suggested = int(curves["ks"][curves["score"].argmax()]) if answer.supported_ and len(curves["ks"]) else None
+    suggested = int(curves["ks"][np.nanargmax(curves["score"])]) if answer.supported_ and len(curves["ks"]) else None
     alternatives, flows = _alternatives(answer, consensus[at], at)
     flows["inputs"] = _inputs(sample, consensus[at], nearest.position)
     return Summary(

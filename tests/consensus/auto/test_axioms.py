@@ -193,3 +193,14 @@ def test_an_unsupported_answer_keeps_its_labels():
     assert answer.supported_ is False and answer.n_clusters_ == len(np.unique(answer.labels_)) > 1
     assert answer.verdict_.startswith("No consensus") and not answer.confidence_.any()
     assert not answer.cluster_confidence_.any()
+
+
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 60), marks=pytest.mark.slow)])
+def test_groups_that_no_clustering_joins_are_never_one_cluster(seeds):
+    for seed in seeds:
+        rng = np.random.default_rng([3, seed])
+        group = partition(rng, int(rng.integers(2, 7)), n=int(rng.integers(200, 500)), unequal=False)
+        parts = rng.integers(1, 7, (8, group.max() + 1))  # pieces into which a clustering cuts each group, at random
+        members = [6 * group + rng.integers(0, own[group]) for own in parts]
+        answer = fit(np.stack(members, axis=1))
+        assert all(len(np.unique(group[answer.labels_ == c])) == 1 for c in range(answer.n_clusters_))

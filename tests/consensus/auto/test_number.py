@@ -42,6 +42,26 @@ def test_fine_members_on_moons_give_two():
     assert "Each of them has more clusters" in answer.verdict_
 
 
+@pytest.mark.parametrize("k", [12, 25])
+def test_fine_members_that_all_have_one_number_give_two_moons(k):
+    X, truth = make_moons(500, noise=0.05, random_state=0)
+    answer = ca.Consensus(random_state=0).fit(kmeans(X, [k] * 20))
+    assert answer.n_clusters_ == 2 and adjusted_rand_score(truth, answer.labels_) > 0.95
+
+
+def test_one_number_in_all_members_is_kept_where_two_of_its_groups_are_close():
+    """Three groups and a fourth beside the third: cuts into three are more stable, and the members say four."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(4), 150)
+    members = []
+    for _ in range(12):
+        labels = np.where(rng.random(600) < 0.02, rng.integers(0, 4, 600), truth)
+        close = truth >= 2
+        members.append(np.where(close & (rng.random(600) < 0.32), rng.integers(2, 4, 600), labels))
+    answer = ca.Consensus(random_state=0).fit(np.stack(members, axis=1))
+    assert answer.n_clusters_ == 4 and adjusted_rand_score(truth, answer.labels_) > 0.9
+
+
 def test_two_members_of_five_clusters_give_no_more_than_five():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 5, 400)

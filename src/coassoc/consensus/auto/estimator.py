@@ -96,6 +96,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
        k-means are fitted to those; and again, from the start, to random halves of the clusterings.
     4. The number of clusters is where agreement with the clusterings, stability between halves, the gap in the spectrum
        and the balance of sizes are highest together. Features, if given, vote too: neighbours should share a cluster.
+       Fewer than any clustering has are for clusterings that are too fine on purpose: they vary in number or have four
+       times as many, or the numbers within their range are less clear. Groups that no clustering joins stay apart.
        The method is the one whose halves agree most.
 
     Parameters
@@ -165,7 +167,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
     runners_up_ : list of int
         Other numbers of clusters at which the score has a peak nearly as high, best first.
     k_curves_ : dict of str to ndarray
-        The curves the number of clusters is read from, over ``k_curves_["ks"]``; ``"score"`` is their weighted sum.
+        The curves the number of clusters is read from, over ``k_curves_["ks"]``; ``"score"`` is their sum, with the
+        weight of stability that decided, and NaN for the numbers ruled out.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``, all clusterings counted alike.
 

@@ -1,4 +1,4 @@
-"""The number of clusters: one score over the cuts of average linkage by strong ties."""
+"""The number of clusters: where the cuts of average linkage by strong ties agree, are stable, apart and balanced."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 
 from ..merge import merged_counts
@@ -13,10 +14,17 @@ from .candidates import MicroFits
 from .members import agreement
 from .refits import Refits
 
-# Weights of the curves in the score, chosen on the even seeds of benchmarks/k_families.py and on COASSOC_TRUTH. Their
-# mean over twelve families is 81.2 to 81.8 for stability from 4 to 6 and balance from 1 to 3; 6 is best for shapes.
-# Neighbours that count twice change none of these families; four times and more costs digits and unequal groups.
-WEIGHTS = {"agreement": 1.0, "stability": 6.0, "eigengap": 2.0, "balance": 2.0, "neighbours": 2.0}
+# Weights of the curves in the score, chosen on the even seeds of benchmarks/k_families.py and on COASSOC_TRUTH, where
+# means change little for stability from 4 to 8 below the range of the clusterings, from 2 to 4 within it, and balance
+# from 1 to 3. Neighbours that count twice change none of these families; four times and more costs digits.
+WEIGHTS = {"agreement": 1.0, "eigengap": 2.0, "balance": 2.0, "neighbours": 2.0}
+STABILITY_WITHIN, STABILITY_BELOW = 3.0, 6.0
+# The range of the clusterings' own numbers says nothing when its ends differ by more than the first factor, or when it
+# is above a number by the second: they were made to differ, or to be joined.
+VARIED, FAR = 2.0, 4.0
+# Else a number below the range is taken when halves agree this much there, and when, at the best number within the
+# range, stability and eigengap together are less than the second.
+STEADY, CLEAR = 0.9, 1.0
 # While the number is chosen, groups of less than this share of the mean size are no clusters: single outliers are none.
 LEAST_SHARE = 0.02
 MOST_NEIGHBOURS, N_NEAREST = 1500, 10  # items whose neighbours are found, and neighbours of each
@@ -29,9 +37,9 @@ class NumberOfClusters:
     """The suggested number, the runners-up, and the curves behind them."""
 
     k: int
-    runners_up: list[int]  # other peaks of the score within RUNNER_UP_MARGIN of the best, best first
+    runners_up: list[int]  # other peaks of the score near the best, best first; then a number below the range
     ks: np.ndarray
-    score: np.ndarray
+    score: np.ndarray  # NaN for the numbers that were ruled out
     curves: dict[str, np.ndarray]
 
 
@@ -65,11 +73,15 @@ def choose_k(
 ) -> NumberOfClusters:
     """Where the clusterings agree, halves of them agree, the graph has a gap and the clusters are of similar size.
 
-    The score is agreement + 6 · stability + 2 · eigengap + 2 · balance, each in its own units. agreement: mean adjusted
+    The score is agreement + w · stability + 2 · eigengap + 2 · balance, each in its own units. agreement: mean adjusted
     mutual information of the cut with the clusterings. stability: mean adjusted Rand index between the cuts from two
     halves. eigengap: of the graph of micro-clusters and base clusters. balance: exp(entropy) of the sizes over k, so
     that few outliers hardly count as a cluster. With features, 2 times the share of neighbours in the same cluster is
     added. Groups of fewer than `least` items, or of less than LEAST_SHARE of the mean size, do not count as clusters.
+
+    There are at least as many clusters as groups that no clustering joins. w is STABILITY_WITHIN within the range of
+    the clusterings' own numbers. A number below it is taken when the score with STABILITY_BELOW is best there, and the
+    range does not speak against it: see `_speaks_against`.
     """
     ks = ks[ks <= fits.n_leaves]
     if not len(ks):
@@ -87,13 +99,52 @@ def choose_k(
     }
     if neighbours is not None:
         curves["neighbours"] = np.array([neighbours.together(cut) for cut in cuts])
-    score = sum(WEIGHTS[name] * curve for name, curve in curves.items())
-    assert isinstance(score, np.ndarray)
-    order = np.argsort(-score, kind="stable")
-    padded = np.concatenate([[-np.inf], score, [-np.inf]])
-    peak = (score >= padded[:-2]) & (score >= padded[2:])
-    others = [int(ks[i]) for i in order[1:] if peak[i] and score[i] >= score[order[0]] - RUNNER_UP_MARGIN]
-    return NumberOfClusters(int(ks[order[0]]), others[:_MOST_RUNNERS_UP], ks, score, curves)
+    own = np.add.reduceat(counts.alpha.any(axis=1), counts.layout.offsets[:-1], dtype=np.int64)
+    return _choose(ks, curves, own, _n_apart(fits, ks, smallest))
+
+
+def _choose(ks: np.ndarray, curves: dict[str, np.ndarray], own: np.ndarray, n_apart: int) -> NumberOfClusters:
+    """The number from its curves, the numbers of clusters `own` of the clusterings, and the least there can be."""
+    stability = curves["stability"]
+    rest = sum(weight * curves[name] for name, weight in WEIGHTS.items() if name in curves)
+    possible = ks >= n_apart
+    within = possible & (ks >= own.min())
+    score = below = rest + STABILITY_BELOW * stability
+    best, fewer = _best(below, possible), []
+    if within.any():
+        inside = rest + STABILITY_WITHIN * stability
+        at, rival = _best(inside, within), _best(below, possible & ~within)
+        clear = stability[at] + curves["eigengap"][at]
+        if within[best] or _speaks_against(own, int(ks[best]), stability[best], clear):
+            score, possible, best = inside, within, at
+            if rival >= 0 and below[rival] >= below[at] - RUNNER_UP_MARGIN:
+                fewer = [int(ks[rival])]
+    score = np.where(possible, score, np.nan)
+    padded = np.concatenate([[-np.inf], np.where(possible, score, -np.inf), [-np.inf]])
+    peak = (score >= padded[:-2]) & (score >= padded[2:]) & (score >= score[best] - RUNNER_UP_MARGIN)
+    others = [int(ks[i]) for i in np.argsort(-score, kind="stable") if peak[i] and i != best]
+    return NumberOfClusters(int(ks[best]), (others + fewer)[:_MOST_RUNNERS_UP], ks, score, curves)
+
+
+def _best(score: np.ndarray, allowed: np.ndarray) -> int:
+    """Position of the highest score, -1 where none is allowed."""
+    return int(np.argmax(np.where(allowed, score, -np.inf))) if allowed.any() else -1
+
+
+def _speaks_against(own: np.ndarray, k: int, stability: float, clear: float) -> bool:
+    """Whether clusterings with `own` numbers of clusters rule out fewer, k, whose stability is given.
+
+    `clear` is the sum of stability and eigengap at the best number within their range.
+    """
+    alike = own.max() <= VARIED * own.min() and own.min() < FAR * k
+    return bool(alike and (stability < STEADY or clear >= CLEAR))
+
+
+def _n_apart(fits: MicroFits, ks: np.ndarray, smallest: np.ndarray) -> int:
+    """Groups of items that no clustering joins, as far as a number among `ks` gives each a cluster of its own."""
+    _, group = connected_components(fits.gram > 0, directed=False)
+    n_groups = (np.bincount(group, weights=fits.sizes)[:, None] >= smallest).sum(axis=0)
+    return int(ks[n_groups >= ks].max(initial=ks[0]))
 
 
 def _balance(of_leaf: np.ndarray, sizes: np.ndarray) -> float:

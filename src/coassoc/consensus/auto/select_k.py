@@ -105,7 +105,8 @@ class SelectK:
         plain: dict[str, Any] = {"k": self.k, "structure": self.structure, "reference": self.reference}
         plain.update(verdict=self.verdict, claim=self.claim, runners_up=self.runners_up)
         plain.update({name: x if math.isfinite(x) else None for name, x in (("z", self.z), ("p_value", self.p_value))})
-        plain.update({name: getattr(self, name).tolist() for name in ("ks", "density", "score")})
+        plain.update({name: getattr(self, name).tolist() for name in ("ks", "density")})
+        plain["score"] = [value if math.isfinite(value) else None for value in self.score.tolist()]
         return plain | {"curves": {name: curve.tolist() for name, curve in self.curves.items()}}
 
     def __str__(self) -> str:
@@ -248,7 +249,7 @@ def _from_features(X, ks, n_references, n_partitions, seed, engine, n_jobs) -> S
         return _from_labels(ensemble, numbers, seed, engine, data)
 
     selection = select(X, ks, 0)
-    k = selection.ks[np.argmax(selection.score)]
+    k = selection.ks[np.nanargmax(selection.score)]
     own = float(selection.curves["neighbours"][selection.ks == k][0])
 
     def score(share: Any) -> Any:
