@@ -30,7 +30,7 @@ def runs() -> Path:
     """The example of the README, drawn."""
     X, group = make_blobs(600, random_state=170)
     X = X @ [[0.6, -0.6], [-0.4, 0.8]]
-    ensemble = ca.make_ensemble(X, n_partitions=12, n_clusters=(5, 8), n_init=1, random_state=0)
+    ensemble = ca.make_ensemble(X, n_partitions=12, n_clusters=(5, 12), n_init=1, random_state=0)
     answer = ca.Consensus(random_state=0).fit(ensemble)
     scores = [adjusted_rand_score(group, ensemble.partition(j)) for j in range(12)]
     figure = plt.figure(figsize=(12, 3.6), layout="constrained")
