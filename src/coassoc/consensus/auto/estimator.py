@@ -29,10 +29,9 @@ from .confidence import item_confidence
 from .evidence import Evidence, gather_evidence
 from .members import agreement
 from .noise import check_noise, marked, without_noise
-from .notes import on_copies, on_hidden, on_items, on_number
 from .number import NumberOfClusters, choose_k
 from .refits import Refits, rand_index
-from .verdict import describe_answer
+from .verdict import describe_answer, on_copies, on_hidden, on_items, on_number
 
 _MOST_ALTERNATIVES = 4  # other numbers of clusters
 _STRETCH = 1 << 24  # items counted at a time

@@ -15,10 +15,9 @@ from ...ensemble import Ensemble
 from ...metrics.profiles import check_rows
 from ...metrics.scores import member_tables
 from ..micro import MICRO_PASSES, MicroClusters, local_rows, micro_clusters, sampled_codes
-from .camps import find_camps
 from .candidates import CANDIDATES, MicroFits
 from .chance import Support, find_support
-from .members import MemberPairs, compare_members
+from .members import MemberPairs, compare_members, find_camps
 from .number import Neighbours, NumberOfClusters, choose_k
 from .refits import Refits
 

@@ -1,4 +1,4 @@
-"""Every two clusterings of an ensemble compared: agreement corrected for chance, copies, moments for a chance test."""
+"""Every two clusterings of an ensemble compared: agreement beyond chance, copies, camps, moments for a chance test."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
 from scipy.special import gammaln, xlogy
 
 from ...core.counts import Layout
 from ...core.moves import fixed_bits
 
+ACROSS = 0.1  # agreement across camps is at most this share of the agreement within each of them
+LEAST_WITHIN = 0.05  # agreement within a camp; below, there is nothing to be apart
 _GRID = 2.0**45  # expected information is rounded to multiples of 1 / _GRID: sums are then the same in any order
 _FEW = 30.0  # expected items in a cell up to which its expected information is summed term by term
 
@@ -76,6 +80,39 @@ def compare_members(tables: Iterable[np.ndarray], layout: Layout) -> MemberPairs
     copy_of, entropy = same.argmax(axis=1), np.diagonal(entropies).copy()
     alike_of = alike.argmax(axis=1)
     return MemberPairs(ami, statistic, mean, variance, n_items, copy_of, alike_of, entropy, cluster_entropy)
+
+
+# -- camps: groups of clusterings that agree within and not across ----------------------------------------------------
+
+
+def find_camps(ami: np.ndarray, members: np.ndarray) -> list[np.ndarray]:
+    """Positions of the clusterings of each camp; one camp when the members are not apart.
+
+    `ami` is the agreement of every two clusterings and `members` the positions of those that count, each of them a
+    clustering of its own. Average linkage of the agreement is cut where the mean agreement across every two groups
+    is at most ACROSS times that within each of them; a camp has at least two members.
+    """
+    if len(members) < 4:
+        return [members]
+    between = np.maximum(ami[np.ix_(members, members)], 0.0)
+    tree = linkage(squareform(1.0 - np.minimum(between, 1.0), checks=False), "average")
+    for n_camps in range(len(members) // 2, 1, -1):
+        camp = fcluster(tree, n_camps, "maxclust") - 1
+        if camp.max() + 1 == n_camps and _are_apart(between, camp, n_camps):
+            return [members[camp == c] for c in range(n_camps)]
+    return [members]
+
+
+def _are_apart(between: np.ndarray, camp: np.ndarray, n_camps: int) -> bool:
+    sizes = np.bincount(camp, minlength=n_camps)
+    if sizes.min() < 2:
+        return False
+    member = np.eye(n_camps)[camp]
+    sums = member.T @ (between * ~np.eye(len(camp), dtype=bool)) @ member
+    within = np.diagonal(sums) / (sizes * (sizes - 1))
+    across = sums / np.outer(sizes, sizes)
+    np.fill_diagonal(across, 0.0)
+    return bool(within.min() >= LEAST_WITHIN and across.max() <= ACROSS * within.min())
 
 
 # -- mutual information --------------------------------------------------------------------------------------------
