@@ -14,7 +14,7 @@ from ..core.counts import Counts, ScoreTable, cluster_densities, density_from_co
 from ..core.objectives import KMeansObjective, seeding_weights
 from ..engines import Engine, Fit, Rows, Start
 from ..ensemble.io.coding import is_dask
-from .base import ConsensusEstimator, PredictMixin, inherit_docs, look_up
+from .base import PredictMixin, inherit_docs, look_up
 from .lloyd import TooFewRows, lloyd, seeded_fits, warn_if_fewer
 from .merge import joined_counts, merged_counts
 
@@ -34,7 +34,7 @@ class _Leaf:
 
 
 @inherit_docs
-class BisectingConsensus(PredictMixin, ConsensusEstimator):
+class BisectingConsensus(PredictMixin):
     r"""A tree of consensus partitions, grown by splitting leaves in two with k-means on their own rows.
 
     The density gained by splitting :math:`C` into :math:`A` and :math:`B`,

@@ -16,12 +16,12 @@ from ..core.objectives import ECCObjective, KMeansObjective, Objective, SECObjec
 from ..engines import Fit, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels
-from .base import ConsensusEstimator, PredictMixin, inherit_docs
+from .base import PredictMixin, inherit_docs
 from .lloyd import Starts, best_start, warn_if_fewer, with_fewer_clusters
 from .merge import exchange
 
 
-class TableConsensus(PredictMixin, ConsensusEstimator):
+class TableConsensus(PredictMixin):
     """Base of the methods that run k-means passes with a score table of their own.
 
     Parameters

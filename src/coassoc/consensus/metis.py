@@ -26,7 +26,7 @@ _PIECES = 20  # an average cluster has at least so many vertices, so that parts 
 
 
 @inherit_docs
-class MCLA(PredictMixin, ConsensusEstimator):
+class MCLA(PredictMixin):
     r"""Meta-clustering: base clusters are grouped into meta-clusters, items go where most of their labels are.
 
     The graph of base clusters has the Jaccard indices :math:`|f \cap g| / |f \cup g|` as edge weights; METIS cuts it

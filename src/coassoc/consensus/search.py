@@ -14,7 +14,7 @@ from ..core.moves import DensityState
 from ..core.objectives import KMeansObjective, fix_table, seeding_weights
 from ..engines import Engine, Fit, Labelling, Rows
 from ..metrics.labels import check_labels, check_partition_weights, fill_missing
-from .base import ConsensusEstimator, PredictMixin, inherit_docs
+from .base import PredictMixin, inherit_docs
 from .lloyd import Starts, TooFewRows, best_start, lloyd, seed_rows, with_fewer_clusters
 from .merge import AgreementGoal, DensityGoal, Plan, SearchResult, exchange, merge_clusters
 from .micro import check_micro_clusters, local_rows, sampled_codes
@@ -56,7 +56,7 @@ class Search:
         return self.climb(merged)
 
 
-class SearchConsensus(PredictMixin, ConsensusEstimator):
+class SearchConsensus(PredictMixin):
     """Base of the estimators that search from several starts, by splitting and merging, and keep the best result.
 
     Parameters

@@ -21,7 +21,7 @@ from ..ensemble import Ensemble
 from ..ensemble.rows import distinct_rows
 from ..ensemble.threads import one_thread
 from ..metrics.membership import THETA, uncertainty_from_overlap
-from .base import ConsensusEstimator, PredictMixin, inherit_docs
+from .base import PredictMixin, inherit_docs
 from .lloyd import lloyd, seed_rows, unit_weights, warn_if_fewer, with_fewer_clusters
 from .metis import place_items, vote_table
 from .micro import local_rows, sampled_codes
@@ -45,7 +45,7 @@ _TOLERANCE = 1e-4
 _MAX_BYTES = 1 << 34  # ECPCS refuses similarities of base clusters beyond this
 
 
-class SpectralConsensus(PredictMixin, ConsensusEstimator):
+class SpectralConsensus(PredictMixin):
     """Base of the methods that embed items by the eigenvectors of base clusters: k-means by score tables.
 
     Parameters
@@ -115,7 +115,7 @@ class SpectralConsensus(PredictMixin, ConsensusEstimator):
 
     def _start(self, starts: StartRows, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
         """Counts whose centers k-means on the sample begins with."""
-        return starts.best(objective, k, n_init, lambda restart: stream(seed, 3, restart))
+        return starts.best(objective, k, n_init, seed)
 
 
 @inherit_docs
@@ -314,8 +314,6 @@ class Sample:
         self.n_items = min(rows.n_copies, max(START_ROWS, MOST_LABELS // self.layout.n_partitions))
         self.codes = sampled_codes(rows, self.n_items, rng)
 
-    # -- the graph of base clusters ------------------------------------------------------------------------
-
     @cached_property
     def local(self) -> Rows:
         """The sampled items, loaded here."""
@@ -366,8 +364,6 @@ class Sample:
         values, vectors = leading_eigenvectors(lambda X: back @ (ties @ X), np.sqrt(degree), most, rng)
         return scale[:, None] * vectors, values
 
-    # -- starts --------------------------------------------------------------------------------------------
-
     def starts(self, rows: Rows, k: int, rng: np.random.Generator) -> StartRows:
         """A smaller sample of different rows to make starts on; `rows` are all items."""
         m = max(START_ROWS, _ROWS_PER_CLUSTER * k)
@@ -401,10 +397,8 @@ class StartRows:
         """These rows, loaded here."""
         return resolve("auto").load(Ensemble.from_codes(self.codes, self.layout.n_clusters), self.copies)
 
-    def best(
-        self, objective: EmbeddingObjective, k: int, n_init: int, streams: Callable[[int], np.random.Generator]
-    ) -> Counts:
-        """Counts of the best of `n_init` starts after a few passes. Start r draws from ``streams(r)``."""
+    def best(self, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
+        """Counts of the best of `n_init` starts after a few passes."""
         u = len(self.codes)
         m = min(u, max(k, min(max(20 * k, _SEED_ROWS[0]), _SEED_ROWS[1])))
         among = np.arange(m) * u // m
@@ -412,7 +406,7 @@ class StartRows:
         labelling = self.rows.labelling(k)
 
         def start(restart: int) -> Fit:
-            seeds = self.codes[among[seeding.choose(k, streams(restart))]]
+            seeds = self.codes[among[seeding.choose(k, stream(seed, 3, restart))]]
             return lloyd(self.rows, objective, Counts.of_rows(seeds, self.layout), _START_PASSES, labelling)
 
         return min(map(start, range(n_init)), key=lambda fit: fit.loss).counts
