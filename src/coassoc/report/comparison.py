@@ -146,13 +146,12 @@ class Comparison:
         >>> [label.get_text() for label in ax.get_yticklabels()]
         ['sec', 'kmeans']
         """
-        rows = [asdict(row) for row in self.rows[::-1] if row.error is None]
+        rows = [row for row in self.rows[::-1] if row.error is None]
         ax = axes_or_new(ax, figsize=(6.5, 1.5 + 0.25 * len(rows)))
         best = {"density": self.zero_effort_density["best"], "ensemble_nmi": self.zero_effort_nmi["best"]}
+        names = [row.method for row in rows]
         for score in scores:
-            (dots,) = ax.plot(
-                [row[score] for row in rows], [row["method"] for row in rows], "o", label=score.replace("_", " ")
-            )
+            (dots,) = ax.plot([getattr(row, score) for row in rows], names, "o", label=score.replace("_", " "))
             if score in best:
                 ax.axvline(best[score], color=dots.get_color(), linewidth=1, linestyle="--")
         ax.grid(axis="y", color="0.9")
@@ -162,9 +161,8 @@ class Comparison:
     def to_text(self) -> str:
         """The table as plain text."""
         single = {"density": self.zero_effort_density, "ensemble_nmi": self.zero_effort_nmi}
-        rows = [asdict(row) for row in self.rows]
-        for row in rows:
-            row["peak_bytes"] = None if row["peak_bytes"] is None else format_size(row["peak_bytes"])
+        peaks = [None if row.peak_bytes is None else format_size(row.peak_bytes) for row in self.rows]
+        rows = [asdict(row) | {"peak_bytes": peak} for row, peak in zip(self.rows, peaks)]
         table = plain_text.scores_table(rows, single)
         title = f"{self.n_samples:,} items, {self.n_partitions} clusterings, {self.n_clusters} clusters asked for"
         return "\n".join([title, "", table, "", *self.notes()]).rstrip()
@@ -211,10 +209,9 @@ def compare(
 
     Notes
     -----
-    Density and ensemble NMI measure how well a partition represents the ensemble; some methods optimise one of them,
-    some the other. Neither measures agreement with true classes. The NMI left out can be compared with that of a single
-    clustering: each method is fitted to two random halves of the clusterings, and scored on the other half, on at most
-    20,000 items. Nothing of the scored half, not even the number of clusters, is known to the fit.
+    Density and ensemble NMI measure how well a partition represents the ensemble, not agreement with true classes; some
+    methods optimise one, some the other. The NMI left out can be compared with that of a single clustering: each method
+    is fitted to two random halves of the clusterings and scored on the other half, on at most 20,000 items.
 
     Examples
     --------
