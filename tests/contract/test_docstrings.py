@@ -1,8 +1,11 @@
-"""Documented parameters: all of them, in order, with the defaults of the signature, for every public thing."""
+"""Every public thing documents its parameters, in order, with the defaults of the signature; every example runs."""
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import inspect
+import pkgutil
 import re
 from dataclasses import is_dataclass
 
@@ -20,6 +23,7 @@ CALLABLES = {
     if callable(thing) and not (inspect.isclass(thing) and issubclass(thing, (Exception, Warning, tuple)))
 }
 ESTIMATORS = {name: cls for name, cls in CALLABLES.items() if inspect.isclass(cls) and hasattr(cls, "fit")}
+MODULES = sorted(found.name for found in pkgutil.walk_packages(ca.__path__, "coassoc.") if "__main__" not in found.name)
 TABLE = np.array([[0, 1, 0], [0, 1, 0], [0, 1, 1], [1, 0, 2], [1, 0, 2], [1, 2, 2]] * 4)
 
 
@@ -90,3 +94,10 @@ def test_estimators_document_every_attribute(name):
     model = cls(**{key: value for key, value in settings.items() if key in defaults_of(cls)}).fit(frame)
     fitted = {attribute for attribute in vars(model) if attribute.endswith("_") and not attribute.startswith("_")}
     assert set(documented(inspect.getdoc(cls), "Attributes")) == fitted
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name):
+    module = importlib.import_module(name)
+    result = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0, f"{result.failed} of {result.attempted} examples failed"

@@ -1,10 +1,16 @@
-"""Three new users, each with a file that another tool wrote, from it to an answer they can use."""
+"""Four new users, three with a file that another tool wrote and one in R, from it to an answer they can use."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
+import shutil
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +21,13 @@ import coassoc as ca
 from coassoc.cli import main
 
 pd = pytest.importorskip("pandas")
+
+
+R_PROBE = """
+found <- requireNamespace("reticulate") && requireNamespace("ConsensusClusterPlus") &&
+  is.numeric(reticulate::py_eval("__import__('numpy').arange(3)"))
+q(status = !found)
+"""
 
 
 @pytest.fixture
@@ -113,3 +126,19 @@ def test_a_researcher_with_a_pool(run, tmp_path):
     assert loadmat("consensus.mat")["consensus"].shape == (1, 300)
     told, _ = run("coassoc score pool.mat --labels-file consensus.csv --labels consensus --json")
     assert told["class_ari"] == rows["kmeans"]["class_ari"] and told["density"] == ca.density(members, labels)
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
+def test_an_r_user_runs_the_page_for_r(tmp_path):  # R leaves Rplots.pdf where it runs
+    def rscript(code: str) -> subprocess.CompletedProcess:
+        path = os.pathsep.join(p for p in sys.path if "src" in p)
+        env = {"RETICULATE_PYTHON": sys.executable, **os.environ, "PYTHONPATH": path}
+        return subprocess.run(["Rscript", "-e", code], capture_output=True, text=True, env=env, cwd=tmp_path)
+
+    if rscript(R_PROBE).returncode:
+        pytest.skip("R lacks ConsensusClusterPlus, or a reticulate that understands the NumPy of RETICULATE_PYTHON")
+    page = (Path(__file__).parents[2] / "docs" / "from-r.md").read_text()
+    done = rscript("\n".join(re.findall(r"^```r\n(.*?)^```", page, re.DOTALL | re.MULTILINE)))
+    assert done.returncode == 0, done.stderr
+    assert "partitions agree beyond chance" in done.stdout and "flower" in done.stdout
+    assert float(re.search(r"agreement \(NMI\): ([0-9.]+)", done.stdout)[1]) > 0.8
