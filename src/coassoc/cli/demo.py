@@ -17,7 +17,7 @@ from ..consensus.auto.chance import support_and_scores
 from ..ensemble import make_ensemble, write_labels
 from ..metrics import ZeroEffort, nmi, order_by_size
 from ..report import plain_text
-from ..report.comparison import score, timed_fit
+from ..report.comparison import scored, timed_fit
 from ..report.displays import plot_coassociation, save_drawing
 from . import common
 
@@ -53,15 +53,15 @@ def run(args: argparse.Namespace) -> int:
         ensemble = make_ensemble(X, args.partitions, n_classes=10, n_init=1, random_state=args.seed, progress=progress)
     making = time.perf_counter() - start
     settings: dict[str, Any] = {"random_state": args.seed, "engine": args.engine}
-    models = {
-        "default consensus": Consensus(**settings),
-        "k-means consensus": KMeansConsensus(args.clusters, **settings),
-        "bisecting consensus": BisectingConsensus(args.clusters, **settings),
-    }
-    rows = [timed_fit(name, model, ensemble) for name, model in models.items()]
-    labels = dict(zip(("consensus", "kmeans", "bisecting"), (order_by_size(of.labels_) for of in models.values())))
-    for row, found in zip(rows, labels.values()):
-        score(row, ensemble, found, digits, args.engine)
+    default, rows, labels = Consensus(**settings), [], {}
+    for column, name, model in (
+        ("consensus", "default consensus", default),
+        ("kmeans", "k-means consensus", KMeansConsensus(args.clusters, **settings)),
+        ("bisecting", "bisecting consensus", BisectingConsensus(args.clusters, **settings)),
+    ):
+        seconds = timed_fit(model, ensemble)
+        labels[column] = order_by_size(model.labels_)
+        rows.append(asdict(scored(name, ensemble, model.labels_, args.engine, digits, seconds=seconds)))
     of_digits = ZeroEffort.of(np.array([nmi(digits, ensemble.partition(j)) for j in range(ensemble.n_partitions)]))
     _, by_nmi, by_density = support_and_scores(ensemble, args.engine)
     single = {"density": by_density, "ensemble_nmi": by_nmi, "class_nmi": of_digits}
@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
         "partitions": ensemble.n_partitions,
         "base_clusters": [int(ensemble.n_clusters.min()), int(ensemble.n_clusters.max())],
         "seconds_making_the_ensemble": making,
-        "results": [asdict(row) for row in rows],
+        "results": rows,
         "zero_effort": {name: of._asdict() for name, of in single.items()},
-        "verdict": models["default consensus"].verdict_,
+        "verdict": default.verdict_,
         "files": {name: str(path) for name, path in files.items()},
     }
     write_labels(files["labels"], {"digit": digits, **labels}, force=args.force)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import Any
 
 from ..consensus.auto.chance import support_and_scores
@@ -10,7 +11,8 @@ from ..ensemble import write_labels
 from ..ensemble.io.formats import endings, several
 from ..ensemble.io.writing import table_format
 from ..metrics import kmeans_loss
-from ..report import comparison, plain_text
+from ..report import plain_text
+from ..report.comparison import scored
 from ..report.tables import item_table
 from . import common
 
@@ -54,22 +56,16 @@ def run(args: argparse.Namespace) -> int:
 
 def score(ensemble: Any, labels: Any, engine: Any = "auto") -> dict[str, Any]:
     """Every score of a partition, as plain numbers."""
-    known = comparison.known_classes(ensemble)
-    row = comparison.score(comparison.MethodScores("this partition"), ensemble, labels, known, engine)
+    row = asdict(scored("this partition", ensemble, labels, engine))
     _, zero_nmi, zero_density = support_and_scores(ensemble, engine)
-    classes = {} if row.class_nmi is None else {"class_nmi": row.class_nmi, "class_ari": row.class_ari}
     return {
         "items": ensemble.n_samples,
         "partitions": ensemble.n_partitions,
-        "method": row.method,
-        "clusters": row.clusters,
+        **{name: value for name, value in row.items() if value is not None},
         "unlabelled_items": int((labels < 0).sum()),
-        "density": row.density,
-        "ensemble_nmi": row.ensemble_nmi,
         "kmeans_loss": kmeans_loss(ensemble, labels, engine=engine),
         "zero_effort_density": zero_density._asdict(),
         "zero_effort_nmi": zero_nmi._asdict(),
-        **classes,
     }
 
 

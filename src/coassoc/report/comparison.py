@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from ..consensus.auto.chance import support_and_scores
-from ..consensus.base import fit_to, on_host
+from ..consensus.base import fit_to, mark_unlabelled, on_host
 from ..consensus.registry import Method, Settings, compared_methods, named_method, own_method
 from ..core.checks import check_integer
 from ..core.counts import density_from_counts
@@ -262,28 +262,27 @@ def _run_method(
     name: str, method: Method, settings: Settings, ensemble: Ensemble, k: int, known: Any, seed: Any, engine: Any
 ) -> tuple[MethodScores, np.ndarray | None]:
     """The scores and labels of one method; an error becomes a row that says why."""
-    row = MethodScores(name)
     try:
         with PeakMemory() as memory, warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the table shows how many clusters were found
             model = method.make(n_clusters=k, random_state=seed, engine=engine, **settings)
-            row = timed_fit(name, model, ensemble)
+            seconds = timed_fit(model, ensemble)
     except (MemoryError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
-        row.error = " ".join(str(error).split()) or type(error).__name__
-        return row, None
+        return MethodScores(name, error=" ".join(str(error).split()) or type(error).__name__), None
+    labels = np.asarray(model.labels_)
+    row = scored(name, ensemble, labels, engine, known, seconds=seconds)
     if memory.peak is not None and memory.start is not None:
         row.peak_bytes = max(0, memory.peak - memory.start)
     with suppress(MemoryError, ValueError, RuntimeError, ArithmeticError):  # half of the partitions may be too few
         row.left_out_nmi = left_out_nmi(model, ensemble, seed or 0, engine)
-    labels = np.asarray(model.labels_)
-    return score(row, ensemble, labels, known, engine), labels
+    return row, labels
 
 
-def timed_fit(name: str, model: Any, ensemble: Ensemble) -> MethodScores:
-    """Fit a model; a row with its name and the seconds."""
+def timed_fit(model: Any, ensemble: Ensemble) -> float:
+    """Fit a model; how many seconds it took."""
     start = time.perf_counter()
     fit_to(model, ensemble)
-    return MethodScores(name, seconds=time.perf_counter() - start)
+    return time.perf_counter() - start
 
 
 def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> float | None:
@@ -303,10 +302,8 @@ def left_out_nmi(model: Any, ensemble: Ensemble, seed: int, engine: Any) -> floa
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for used, left in (parts, parts[::-1]):
-            labels = on_host(fit_to(clone(model), used).labels_).copy()
-            unlabelled = used.unlabelled()
-            if unlabelled is not None:  # other clusterers than those of coassoc give such items a cluster
-                labels[unlabelled] = -1
+            # other clusterers than those of coassoc give items without a label a cluster
+            labels = mark_unlabelled(on_host(fit_to(clone(model), used).labels_), used)
             total += float(partition_nmi(left, labels, engine=engine).sum())
     return total / p
 
@@ -325,14 +322,12 @@ def known_classes(ensemble: Ensemble, classes: Any = None) -> np.ndarray | None:
     return None if classes is None else check_labels(classes, ensemble.n_samples, "classes")[0]
 
 
-def score(
-    row: MethodScores, ensemble: Ensemble, labels: np.ndarray, known: np.ndarray | None, engine: Any
-) -> MethodScores:
-    """`row` with the scores of some labels; `known` are codes of true classes."""
-    codes, row.clusters = check_labels(labels, ensemble.n_samples)
-    counts = counts_of(ensemble, codes, row.clusters, None, engine)  # one pass serves both scores
-    equal = np.ones(ensemble.n_partitions)
-    row.density, row.ensemble_nmi = density_from_counts(counts, equal), mean_nmi(counts, equal)
+def scored(name: str, ensemble: Ensemble, labels: Any, engine: Any, classes: Any = None, **more: Any) -> MethodScores:
+    """The scores of some labels; `more` are other fields of the row."""
+    codes, k = check_labels(labels, ensemble.n_samples)
+    counts, equal = counts_of(ensemble, codes, k, None, engine), np.ones(ensemble.n_partitions)
+    row = MethodScores(name, density_from_counts(counts, equal), mean_nmi(counts, equal), clusters=k, **more)
+    known = known_classes(ensemble, classes)
     if known is not None and (both := (known >= 0) & (codes >= 0)).any():
         row.class_nmi, row.class_ari = nmi(known, codes), adjusted_rand_score(known[both], codes[both])
     return row

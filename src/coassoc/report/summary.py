@@ -23,7 +23,7 @@ from ..metrics.membership import ItemConsensus
 from ..metrics.profiles import check_rows
 from ..metrics.profiles import profile as describe_clusters
 from ..metrics.scores import counts_of
-from .comparison import MethodScores, known_classes, left_out_nmi, sampled_rows, score, timed_fit
+from .comparison import MethodScores, left_out_nmi, sampled_rows, scored, timed_fit
 from .tables import Blocks, block_means, cluster_table, item_columns, partition_columns
 
 _MOST_BLOCKS = 200  # rows of the co-association picture
@@ -258,14 +258,14 @@ def summarize(
 
 def _consensus(ensemble, n_clusters, labels, method, seed: int, engine) -> tuple[Any, np.ndarray, MethodScores]:
     """The fitted estimator (None for given labels), its labels by size, and their scores."""
-    known = known_classes(ensemble)
     if labels is not None:
         codes, _ = check_labels(labels, ensemble.n_samples)
-        return None, order_by_size(codes), score(MethodScores("given labels"), ensemble, codes, known, engine)
+        return None, order_by_size(codes), scored("given labels", ensemble, codes, engine)
     if isinstance(method, str):
         method = make_method(method, n_clusters=n_clusters, random_state=seed, engine=engine)
-    row = timed_fit(type(method).__name__, method, ensemble)
-    return method, order_by_size(method.labels_), score(row, ensemble, method.labels_, known, engine)
+    seconds = timed_fit(method, ensemble)
+    row = scored(type(method).__name__, ensemble, method.labels_, engine, seconds=seconds)
+    return method, order_by_size(method.labels_), row
 
 
 def _camps(ensemble: Ensemble, answer: Consensus) -> list[dict[str, Any]]:
