@@ -38,17 +38,15 @@ def test_whole_numbers_of_any_type_are_the_same_labels(dtype, labels):
     assert codes_of(np.array(labels).astype(dtype)) == (SAME, sorted(set(labels)))
 
 
-@pytest.mark.parametrize("values", [["a", "c", "b", "a"], [b"a", b"c", b"b", b"a"]])
-@pytest.mark.parametrize("as_object", [False, True])
-def test_strings_and_bytes_are_labels(values, as_object):
-    found, categories = codes_of(obj(*values) if as_object else np.array(values))
-    assert found == SAME
-    assert len(categories) == 3
+TEXTS = [np.array(["a", "c", "b", "a"]), np.array([b"a", b"c", b"b", b"a"])]
+if hasattr(np.dtypes, "StringDType"):  # came with NumPy 2
+    TEXTS.append(TEXTS[0].astype(np.dtypes.StringDType()))
 
 
-@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="StringDType came with NumPy 2")
-def test_variable_width_strings_are_labels():
-    assert codes_of(np.array(["a", "c", "b", "a"], dtype=np.dtypes.StringDType())) == (SAME, ["a", "b", "c"])
+@pytest.mark.parametrize("values", TEXTS)
+def test_strings_and_bytes_are_labels(values):
+    assert codes_of(values) == codes_of(values.astype(object))
+    assert codes_of(values) == (SAME, [str(label) for label in values[[0, 2, 1]].tolist()])
 
 
 @pytest.mark.parametrize(
@@ -71,13 +69,9 @@ def test_other_kinds_of_labels(values, codes):
 
 
 def test_dates_are_labels_and_nat_is_missing():
-    days = np.array(["1969-05-01", "2021-01-01", "NaT", "1969-05-01", "2020-01-01"], dtype="M8[D]")
+    days = np.array(["1969-12-30", "2021-01-01", "NaT", "1969-12-30", "1970-01-02"], dtype="M8[D]")
     first, second, nat, again, third = codes_of(days)[0]
-    assert nat == -1
-    assert first == again
-    assert {first, second, third} == {0, 1, 2}
-    near = np.array(["1969-12-30", "1970-01-02", "1969-12-30"], dtype="M8[D]")
-    assert len(set(codes_of(near)[0])) == 2
+    assert nat == -1 and first == again and {first, second, third} == {0, 1, 2}
 
 
 NULLS = [None, float("nan"), np.float32("nan"), np.datetime64("NaT", "s"), pd.NA, pd.NaT]

@@ -46,12 +46,10 @@ def test_seed_decides_and_first_partitions_do_not_depend_on_how_many_follow(X):
     assert b.codes.shape == c.codes.shape and (b.codes != c.codes).any()
 
 
-def test_default_range_runs_from_two_or_the_classes_to_the_root_of_n(X):
-    low = ca.make_ensemble(X, 40, n_init=1, random_state=0).n_clusters
-    assert low.min() == 2 and low.max() == 10  # floor(sqrt(120)) = 10
-    high = ca.make_ensemble(X, 12, n_classes=8, n_init=1, random_state=0).n_clusters
-    assert set(high.tolist()) == {8, 9, 10}
-    assert (ca.make_ensemble(X, 3, n_classes=15, n_init=1, random_state=0).n_clusters == 15).all()
+@pytest.mark.parametrize(("p", "n_classes", "wanted"), [(40, None, range(2, 11)), (12, 8, [8, 9, 10]), (3, 15, [15])])
+def test_default_range_runs_from_two_or_the_classes_to_the_root_of_n(X, p, n_classes, wanted):
+    found = ca.make_ensemble(X, p, n_classes=n_classes, n_init=1, random_state=0).n_clusters  # floor(sqrt(120)) = 10
+    assert {*found.tolist()} == {*wanted}
 
 
 def test_unsampled_rows_are_missing_or_predicted(X):
