@@ -146,23 +146,17 @@ def adjacency(graph: Any, nodes: Any = None) -> Any:
     return matrix
 
 
-def _check_pairs(pairs: Any, n_items: int) -> np.ndarray:
-    """Pairs of items as an (m, 2) integer array."""
-    array = np.asarray(pairs)
+def pair_shares(ensemble: Any, pairs: Any, engine: Any) -> np.ndarray:
+    """Share of the partitions that join the two items of each pair among those that label both; 0 where none does."""
+    array, n_items = np.asarray(pairs), ensemble.n_samples
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise TypeError(f"pairs must be integers of shape (m, 2), got {array.dtype} of shape {array.shape}.")
     array = np.ascontiguousarray(array, dtype=np.int64)
-    if array.size and not (array.min() >= 0 and array.max() < n_items):
-        wrong = array[(array < 0) | (array >= n_items)][0]
-        raise IndexError(f"pairs must name items 0..{n_items - 1}, got {wrong}.")
-    return array
-
-
-def pair_shares(ensemble: Any, pairs: Any, engine: Any) -> np.ndarray:
-    """Share of the partitions that join the two items of each pair among those that label both; 0 where none does."""
-    pairs = _check_pairs(pairs, ensemble.n_samples)
+    outside = (array < 0) | (array >= n_items)
+    if outside.any():
+        raise IndexError(f"pairs must name items 0..{n_items - 1}, got {array[outside][0]}.")
     with resolve(engine, ensemble).load(ensemble) as rows:
-        together, observed = rows.pair_counts(pairs)
+        together, observed = rows.pair_counts(array)
     return together / np.maximum(observed, 1)
 
 

@@ -36,7 +36,11 @@ def check_table_shape(shape: tuple[int, ...]) -> None:
 
 def columns_of(table: Any) -> tuple[list[str], Iterator, int]:
     """Names, (values, nulls) of each column, and the number of rows of any supported table."""
-    _check_no_memberships(table)
+    if is_membership_matrix(table):
+        raise ValueError(
+            "partitions must hold labels, got soft memberships: every row sums to 1. Use "
+            "Ensemble.from_memberships([P1, P2, ...]), or labels P.argmax(axis=1)."
+        )
     module = type(table).__module__.split(".")[0]
     if module.startswith("dask") and hasattr(table, "compute"):
         return columns_of(table.compute())
@@ -92,7 +96,10 @@ def column_values(series: Any) -> tuple[Any, np.ndarray | None]:
     if isinstance(series, Dictionary):
         return series, None
     if module == "pandas":
-        return _from_pandas(series)
+        if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufbmM":
+            return series.to_numpy(), None
+        indices, labels = import_module(module).factorize(series, use_na_sentinel=True)
+        return Dictionary(indices, np.asarray(labels, dtype=object)), None
     if module == "polars":
         return _from_polars(series)
     if module == "pyarrow":
@@ -102,15 +109,6 @@ def column_values(series: Any) -> tuple[Any, np.ndarray | None]:
     if isinstance(series, (list, tuple)):
         return as_objects(series), None
     return (series if isinstance(series, np.ma.MaskedArray) else np.asarray(series)), None
-
-
-def _from_pandas(series: Any) -> tuple[Any, np.ndarray | None]:
-    import pandas as pd
-
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iufbmM":
-        return series.to_numpy(), None
-    indices, labels = pd.factorize(series, use_na_sentinel=True)
-    return Dictionary(indices, np.asarray(labels, dtype=object)), None
 
 
 def _from_polars(series: Any) -> tuple[Any, np.ndarray | None]:
@@ -182,15 +180,6 @@ def is_membership_matrix(table: Any) -> bool:
     if values.ndim != 2 or values.shape[1] < 2 or values.dtype.kind != "f" or (values == np.floor(values)).all():
         return False
     return bool((values >= 0).all() and (np.abs(values.sum(axis=1) - 1) <= _TOLERANCE).all())
-
-
-def _check_no_memberships(table: Any) -> None:
-    """Reject soft memberships in the place of a label table, and name the function that takes them."""
-    if is_membership_matrix(table):
-        raise ValueError(
-            "partitions must hold labels, got soft memberships: every row sums to 1. Use "
-            "Ensemble.from_memberships([P1, P2, ...]), or labels P.argmax(axis=1)."
-        )
 
 
 def _check_memberships(given: Any, name: str) -> np.ndarray:
