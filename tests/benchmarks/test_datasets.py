@@ -116,20 +116,6 @@ def test_download_is_checked_then_kept(tiny, tmp_path, monkeypatch):
     assert len(asked) == 3 and [p.name for p in (tmp_path / "cache").iterdir()] == ["tiny.zip"]
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("musk", {"source": "network"}, "Unix compress"),
-        ("nursery", {"scaling": "robust"}, "scaling must be one of"),
-        ("nursery", {"source": "uci"}, "source must be one of"),
-    ],
-)
-def test_what_is_not_there_is_named(monkeypatch, name, settings, message):
-    monkeypatch.delenv("COASSOC_DATA", raising=False)
-    with pytest.raises(ValueError, match=message):
-        load(name, **settings)
-
-
 def test_own_csv_with_named_class_words_and_gaps(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("colour,kind,size\nred,x,1\nblue,y,\nred,x,3\n")

@@ -177,20 +177,3 @@ def test_command_writes_rows_and_tables_and_resumes(table, tmp_path, capsys, own
     told = capsys.readouterr()
     assert "rows.jsonl, line 5 is not readable" in told.err and "the last line is cut short" in told.err
     assert "15 runs (1 now, 14 before)" in told.out and (out / "tables.csv").read_bytes() == tables
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("--quick --datasets musk", "'musk' is not available here"),
-        ("--datasets iris", "dataset must be one of abalone"),
-        ("--datasets glass --data no", "'no' is not a folder that can be read"),
-        ("--dataset-csv mine", "--dataset-csv must be NAME=FILE or NAME=FILE:COLUMN"),
-        ("--datasets nursery -m nothing", "method must be one of KM, H-KM"),
-        ("--datasets nursery -m KM=a.b:C", "with a name that is not taken"),
-    ],
-)
-def test_bad_options_end_in_one_sentence(words, told, tmp_path, capsys, monkeypatch):
-    monkeypatch.delenv("COASSOC_DATA", raising=False)
-    assert main([*words.split(), "-o", str(tmp_path / "out")]) == 2
-    assert told in capsys.readouterr().err

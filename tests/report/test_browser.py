@@ -15,6 +15,8 @@ import subprocess
 import tempfile
 import threading
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,24 +124,18 @@ def page():
 def look(page: str, *flags: str, window: str = "1200,900", probe: str = PROBE) -> tuple[dict, list[str]]:
     """What the probe saw, and every path the browser asked the page's server for."""
     asked: list[str] = []
-    body = page.replace("<style>", WATCH + "<style>", 1).replace("</body>", probe + "</body>", 1).encode()
+    folder = tempfile.TemporaryDirectory()
+    body = page.replace("<style>", WATCH + "<style>", 1).replace("</body>", probe + "</body>", 1)
+    Path(folder.name, "report.html").write_text(body, encoding="utf-8")
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path)
-            self.send_response(200 if self.path == "/report.html" else 404)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.end_headers()
-            if self.path == "/report.html":
-                self.wfile.write(body)
-
+    class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_):
-            pass
+            asked.append(self.path)
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, tempfile.TemporaryDirectory() as profile:
+    with folder, http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=folder.name)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            command = [CHROMIUM, *FLAGS, f"--window-size={window}", f"--user-data-dir={profile}", *flags]
+            command = [CHROMIUM, *FLAGS, f"--window-size={window}", f"--user-data-dir={folder.name}/profile", *flags]
             address = f"http://127.0.0.1:{server.server_port}/report.html"
             done = subprocess.run([*command, "--dump-dom", address], capture_output=True, text=True, timeout=120)
         finally:

@@ -88,8 +88,7 @@ def resolutions(adata: Any, keys: str | Sequence[str], *, key: str = "consensus"
     if key in names:
         _mark_answer(ax, key, [names[j] for j in order.tolist()], levels)
     ax.set_xticks([])
-    for side in ("top", "right", "bottom", "left"):
-        ax.spines[side].set_visible(False)
+    ax.spines[:].set_visible(False)
     return ax
 
 
