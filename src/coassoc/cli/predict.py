@@ -67,7 +67,7 @@ def _new_rows(model: Any, path: Path) -> Any:
     if all(name.isdigit() for name in names):  # columns without names
         return read_features(path).X if vocabulary is None else read_ensemble(path)
     with naming(path):
-        known = open_table(path, None, Options(header=None))[0].names
+        known = open_table(path, Options())[0].names
     lacking = [name for name in names if name not in known]
     if lacking:
         raise ValueError(

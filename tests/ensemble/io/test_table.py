@@ -68,7 +68,7 @@ KINDS = {
     "mixed encodings": ("t.csv", ("id,a\n" + "n,é\n" * 30_000).encode() + b"x,\xe9\n", "not UTF-8"),
     "utf-16": ("t.csv", GOOD.encode("utf-16"), "neither UTF-8 text"),
     "duplicated ids": ("t.csv", GOOD.encode() + b"x,1,1\n", "repeats 'x'"),
-    "empty id": ("t.csv", GOOD.encode() + b",1,1\n", "empty in row 4"),
+    "empty id": ("t.csv", GOOD.encode() + b",1,1\n", "row 4 is empty"),
     "duplicated columns": ("t.csv", b"a,b,a\n0,1,0\n", "two columns named 'a'"),
     "web page": ("t.csv", b"<!DOCTYPE html><html><body>404</body></html>", "web page"),
     "json": ("t.csv", b'{"labels": [1, 2, 3]}', "JSON"),

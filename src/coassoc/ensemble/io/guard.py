@@ -41,10 +41,10 @@ _DESCRIBED = ("names", "n_rows", "id_name", "class_name", "guess_ids", "guess", 
 _NO_MEMORY = re.compile("malloc|realloc|allocate|(?<!past end of )allocation|out of memory|bad_alloc")
 
 
-def open_table(path: Path, format: str | None = None, options: Options | None = None) -> tuple[Table, Format]:
+def open_table(path: Path, options: Options) -> tuple[Table, Format]:
     """The table in a file, or in the files of a folder, and its format."""
-    files, known = find_format(path, format)
-    table = open_files(known, files, path, options or Options())
+    files, known = find_format(path, options.format)
+    table = open_files(known, files, path, options)
     twice = next((name for name, count in Counter(table.names).items() if count > 1), None)
     if twice is not None:
         raise ValueError(

@@ -99,7 +99,7 @@ def read_ensemble(
     (Ensemble(4 items, 2 clusterings of 2 clusters, uint8, some labels missing), ['a', 'b', 'c', 'd'])
     """
     check_missing_rule(missing)
-    reading = {
+    options = {
         "columns": columns, "id_column": id_column, "class_column": class_column, "exclude": exclude, "format": format,
         "delimiter": delimiter, "header": header, "max_bytes": max_bytes, "trusted": trusted,
     }  # fmt: skip
@@ -113,7 +113,7 @@ def read_ensemble(
     parts = []
     for path in paths:
         with standard_input(format) if str(path) == "-" else nullcontext(path) as file:
-            opened = LabelFile(file, **reading)
+            opened = LabelFile(file, **options)
             if [file] == paths:
                 return opened.ensemble(missing)
             parts.append(opened.read())
@@ -143,20 +143,10 @@ class LabelFile(Source):
 
     table: Table
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        columns: Any = None,
-        exclude: Any = (),
-        id_column: str | bool | None = None,
-        class_column: str | bool | None = None,
-        format: str | None = None,
-        **options: Any,
-    ):
-        self.path, choice = path, Choice(columns, exclude, id_column, class_column)
+    def __init__(self, path: Path, **options: Any):
+        self.path, choice = path, Choice(Options(**options))
         with naming(path):
-            self.table, self.format = open_table(path, format, Options(**options))
+            self.table, self.format = open_table(path, choice.options)
             for note in self.table.notes:
                 warnings.warn(note, stacklevel=4)
             self.roles = choice.roles(self.table)
@@ -224,19 +214,14 @@ class LabelFile(Source):
 
 def check_ids(ids: np.ndarray, column: str) -> np.ndarray:
     """Ids; each names one item."""
-    what = "the ids" if column.startswith("\x00") else f"id_column {column!r}"
     values = ids.tolist()
     known = set(values)
-    if len(known) == len(values) and not known & {None, ""}:  # the usual case, quickly
-        return ids
-    for row, value in enumerate(values, 1):
-        if value is None or value == "":
-            raise ValueError(f"{what}: empty in row {row}; give every item an id.")
-        if value not in known:
-            raise ValueError(
-                f"{what} repeats {str(value)[:80]!r} (row {row}); ids must differ, or pass id_column=False (--no-id)."
-            )
-        known.remove(value)
+    if len(known) < len(values) or known & {None, ""}:
+        counts = Counter(values)
+        row = next(row for row, value in enumerate(values) if value in (None, "") or counts[value] > 1)
+        fault = f"repeats {str(values[row])[:80]!r}" if values[row] else "is empty"
+        what = "the ids" if column.startswith("\x00") else f"id_column {column!r}"
+        raise ValueError(f"{what}: row {row + 1} {fault}; ids must differ, or pass id_column=False (--no-id).")
     return ids
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from ..encode import Dictionary
 from ..tables import columns_of
 from .coding import batch_columns
-from .table import Table, listing
+from .table import Options, Table, listing
 
 ID_NAMES = ("", "id", "ids", "index", "item", "item_id", "barcode", "cell_barcode", "unnamed: 0", "__index_level_0__")
 CLASS_NAMES = ("class", "classes", "truth", "ground_truth", "target")
@@ -49,10 +49,12 @@ class Roles:
 class Choice:
     """What the user said about columns, as `read_ensemble` takes it."""
 
-    def __init__(self, columns: Any, exclude: Any, id_column: Any, class_column: Any):
+    def __init__(self, options: Options):
+        columns, exclude = options.columns, options.exclude
         self.patterns = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
         self.exclude = [exclude] if isinstance(exclude, str) else list(exclude)
-        self.id_column, self.class_column = id_column, class_column
+        self.id_column, self.class_column = options.id_column, options.class_column
+        self.options = replace(options, columns=self.patterns, exclude=self.exclude)
 
     def roles(self, table: Table) -> Roles:
         """The parts that the columns of a table play, by their names."""

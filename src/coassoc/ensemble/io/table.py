@@ -51,8 +51,13 @@ class TooLarge(ValueError):
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may say about a file; a format ignores what does not concern it."""
+    """What a user may say about a file, as of `read_ensemble`; a format ignores what does not concern it."""
 
+    columns: Any = None
+    exclude: Any = ()
+    id_column: str | bool | None = None
+    class_column: str | bool | None = None
+    format: str | None = None
     delimiter: str | None = None
     header: bool | None = None
     max_bytes: int | None = None

@@ -23,7 +23,6 @@ pacsv: Any = Package("pyarrow.csv")
 _LONGEST_HEADER = 1 << 20
 _BATCH_BYTES = 1 << 22  # text parsed at a time
 _BLOCK_BYTES = 1 << 26  # text of a piece
-_DELIMITERS = {",": "a comma", "\t": "a tab", ";": "a semicolon", "|": "a bar", " ": "a space", ":": "a colon"}
 _SNIFFED = ",\t;|"  # those that are found by looking
 _OTHER_KINDS = re.compile(rb'\s*(<[!?a-zA-Z]|\{\s*"|\[\s*[\[{"])')  # how HTML, XML and JSON begin
 _MUST_QUOTE = '[\ufeff"\r\n,;|\t{}]'  # every mark that may separate cells, and the one that does
@@ -79,9 +78,11 @@ class TextTable(Table):
         except csv.Error as error:
             raise ValueError(f"{path.name} is not a well-formed table near row 1: {error}; check quotes.") from None
         self.width, self.has_header, self.padded = len(cells), True, False
-        self.hint = _hint(line, rest, self.delimiter) if self.width == 1 else ""
-        if self.hint and options.header is None and all(is_number(cell) for row in rest for cell in row.split()):
-            raise ValueError(f"{path.name} has one column, {cells[0]!r}, with several numbers in each row{self.hint}.")
+        if self.width == 1:
+            self.hint = "; if another mark separates its cells, pass delimiter= (--delimiter), as in --delimiter ' '"
+            numbers = [row.split() for row in rest]
+            if max(map(len, numbers), default=1) > 1 and all(is_number(cell) for row in numbers for cell in row):
+                raise ValueError(f"{path.name} has one column, {cells[0]!r}, with several numbers in a row{self.hint}.")
         self.has_header = self._is_header(cells) if options.header is None else options.header
         names = [name_of(cell) for cell in cells] if self.has_header else [str(j) for j in range(len(cells))]
         self.padded = self.has_header and len(names) > 1 and names[-1] == ""
@@ -242,25 +243,19 @@ class TextTable(Table):
 
     @classmethod
     def append(cls, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
-        """The rows of the source as they are, with more cells; parsed where the output's name promises another mark."""
+        """The rows of the source as they are, with more cells."""
         (path,) = source
-        table = TextTable(path, options)
-        mark = options.delimiter or cls.usual or table.delimiter
-        if mark != table.delimiter:
-            head = _header(table.names, mark) + mark
-            batches = table.batches(table.names)
-            parts: Any = ([_texts(column, mark) for column in batch.columns] for batch in batches)
-        else:
-            head = ("\ufeff" if table.mark else "") + table.first_row + ("" if table.padded else mark)
-            parts = ([lines] for _, lines in table._rows())
+        table = cls(path, options)
+        mark = table.delimiter
         if table.has_header:
+            head = ("\ufeff" if table.mark else "") + table.first_row + ("" if table.padded else mark)
             target.write((head + _header(columns.column_names, mark) + table.eol).encode())
         new, n_rows = [_texts(column, mark) for column in columns.columns], 0
-        for old in parts:
-            cells = [column.slice(n_rows, len(old[0])) for column in new]
-            n_rows += len(old[0])
+        for _, lines in table._rows():
+            cells = [column.slice(n_rows, len(lines)) for column in new]
+            n_rows += len(lines)
             if n_rows <= len(columns):
-                _write_rows(target, [*old, *cells], mark, table.eol)
+                _write_rows(target, [lines, *cells], mark, table.eol)
         check_added(columns, table.names if table.has_header else [], n_rows, path)
 
 
@@ -273,16 +268,6 @@ class TsvTable(TextTable):
 def _delimiter(line: str) -> str:
     """The mark that splits the first line most; a comma when none does."""
     return max(_SNIFFED, key=re.sub('"[^"]*"', "", line).count)
-
-
-def _hint(line: str, rest: list[str], used: str) -> str:
-    """A separator that splits a table of one column, for a message."""
-    for mark, name in _DELIMITERS.items():
-        counts = {row.strip().count(mark) for row in [line, *rest] if row.strip()}
-        if mark != used and len(counts) == 1 and counts != {0} and rest:
-            width = counts.pop() + 1
-            return f"; {name} splits every row into {width} cells: pass delimiter={mark!r} (--delimiter {mark!r})"
-    return ""
 
 
 def _header(names: Any, mark: str, alone: bool = False) -> str:

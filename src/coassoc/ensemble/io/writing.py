@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from ...engines.dask import on_blocks
 from ..encode import Dictionary, encode_column, label_array
 from ..ensemble import Ensemble
 from .cells import Content, arrow_array, ids_in
-from .coding import FileBlock, batches_in, is_dask
+from .coding import batches_in, is_dask
 from .formats import endings, find_format, format_called, formats, several, suffix_format
 from .guard import append_guarded
 from .roles import class_names, is_class_name, is_id_name
@@ -128,13 +129,13 @@ def write_labels(
     if len(shapes) != 1 or len(next(iter(shapes))) != 1:
         raise ValueError(f"labels must be one-dimensional and of one length, got shapes {sorted(shapes)}.")
     (n_rows,) = shapes.pop()
-    found = table_format(path, format)
+    found = table_format(path, format, source)
     if found.one_array and len(given) > 1:
         raise ValueError(f"labels: {found.name} files hold one column; end the name in one of {endings(several())}.")
     columns = {key: _column(one) for key, one in given.items()}
     if joins_source(path, source, format):
         files, origin = find_format(Path(source))
-        options = Options(delimiter, header, None, trusted)
+        options = Options(delimiter=delimiter, header=header, trusted=trusted)
         new = pa.table(Content(columns, n_rows).arrow(cells=found.is_text))
         append = partial(append_guarded, found) if origin.guarded and not trusted else found.append
         with naming(Path(source)):
@@ -151,10 +152,13 @@ def write_labels(
 # -- how it is written ---------------------------------------------------------------------------------------------
 
 
-def table_format(path: Any, format: str | None = None) -> Format:
-    """The format to write: `format`, or what the name of the file says."""
+def table_format(path: Any, format: str | None = None, source: Any = None) -> Format:
+    """The format to write: `format`, or what the name of the file says; to standard output text as of the source."""
     able = [known for known in formats() if known.write]
-    found = format_called(format) if format else TextTable if str(path) == "-" else suffix_format(Path(path))
+    found = format_called(format) if format else suffix_format(Path(path))
+    if str(path) == "-" and format is None:
+        origin = TextTable if source is None else find_format(Path(source))[1]
+        found = origin if origin.is_text else TextTable
     if found not in able:
         unknown = f"the name {Path(path).name!r} does not say which format to write"
         what = f"{found.name} files are read, not written" if found else unknown
@@ -167,8 +171,8 @@ def joins_source(path: Any, source: Any, format: str | None = None) -> bool:
     """Whether labels written to `path` become a column beside everything that `source` holds."""
     if source is None:
         return False
-    found, (_, origin) = table_format(path, format), find_format(Path(source))
-    return found.append is not None and (found is origin or (found.is_text and origin.is_text))
+    found = table_format(path, format, source)
+    return found.append is not None and found is find_format(Path(source))[1]
 
 
 def _write(path: Any, found: Format, force: bool, write: Callable[[Any], None]) -> None:
@@ -257,18 +261,12 @@ def write_parts(folder: Any, columns: dict[str, Any], ensemble: Any) -> None:
 
 def _ids_of_blocks(ensemble: Any, sizes: Sequence[int]) -> list[Any]:
     """The name of the column of ids and the blocks of the file that hold those of each block of labels, or None."""
-    source, name = ensemble.source, ensemble.id_column
+    name = ensemble.id_column
     if name is None:
         return [None] * len(sizes)
-    blocks, end = iter(source.blocks), 0
-    groups: list[list[FileBlock]] = []
-    for stop in np.cumsum(sizes).tolist():
-        groups.append([])
-        while end < stop:
-            block = next(blocks)
-            groups[-1].append(replace(block, columns=(name,)))
-            end += block.rows
-    return [(name, group) for group in groups]
+    blocks = [replace(block, columns=(name,)) for block in ensemble.source.blocks]
+    cuts = np.searchsorted(np.cumsum([0, *(block.rows for block in blocks)]), np.cumsum([0, *sizes]))
+    return [(name, blocks[first:last]) for first, last in pairwise(cuts.tolist())]
 
 
 def _write_part(path: str, names: Sequence[str], ids: Any, *values: np.ndarray) -> None:
