@@ -34,8 +34,6 @@ def test_a_column_without_repeated_values_is_left_out_with_a_warning(read):
     assert read(content, columns=["customer", "a"]).names == ["customer", "a"]
     assert read(content, exclude="cust*").names == ["a", "b"]
     assert read(content, id_column="customer").item_ids[1] == "7"
-    with pytest.raises(ValueError, match="no column is a clustering"):
-        read("customer,b\n" + "".join(f"{i},{-i}\n" for i in range(1, 31)))
 
 
 def test_repeated_ids_are_found_among_unused_categories(tmp_path):
