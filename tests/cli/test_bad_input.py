@@ -40,7 +40,7 @@ WRONG = {
     "fit features.csv": "'x', 'y' (measurements) | coassoc ensemble",
     "fit features.csv --columns x": "labels, not measurements: column x, row 0 is 0.5 | --exclude",
     "fit x.xlsx": "x.xlsx is named .xlsx but holds something else | --format csv",
-    "fit x.xls": "x.xls is neither UTF-8 text | nor a file of another known kind; save",
+    "fit x.xls": "x.xls | neither UTF-8 text nor a file of another known kind; save",
     "fit x.parquet": "x.parquet is damaged or protected | write it again",
     "fit good.csv --columns z": "columns: good.csv has no column 'z' | it has 'id', 'a'",
     "fit good.csv --exclude *": "no column of labels left | it has 'id', 'a'",
@@ -69,7 +69,7 @@ WRONG = {
     "select-k good.csv -k 5": "a range such as 2:12 | 5",
     "ensemble features.csv -k many -o out.csv": "got 'many' | a number like 10, a range like 2:30",
     "ensemble numbers.csv -o out.csv": "the first line holds numbers only | a header must come first",
-    "ensemble words.csv -o out.csv": "column 'kind', row 1 is 'red', not a number | --exclude kind",
+    "ensemble words.csv -o out.csv": "column 'kind', row 1 is 'red', not a number | --exclude",
 }
 
 

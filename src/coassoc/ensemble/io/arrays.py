@@ -28,11 +28,8 @@ class NpyTable(Table):
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
         except ValueError as error:
-            if "allow_pickle" in str(error) or "Python objects" in str(error):
-                raise ValueError(
-                    f"{path.name} holds Python objects, which only pickle could read; save labels as integers or "
-                    "strings (table.astype(str))."
-                ) from None
+            if "pickle" in str(error):
+                raise ValueError("it holds Python objects; save integers or strings (table.astype(str)).") from None
             raise DamagedFile(str(error)) from None
         if array.offset + array.nbytes != path.stat().st_size:
             raise DamagedFile(f"an array of shape {array.shape} has not the size of the file: it is truncated")
@@ -57,12 +54,9 @@ class NpyTable(Table):
 
 def _checked(array: np.ndarray, name: str) -> np.ndarray:
     """An array that can be a table of labels, as one of two dimensions."""
-    if array.ndim not in (1, 2):
-        raise ValueError(f"{name} holds an array of shape {array.shape}; a label table is (n_samples, n_partitions).")
-    if 0 in array.shape or array.dtype.itemsize == 0:
-        raise ValueError(f"{name} holds an empty table of shape {array.shape} and type {array.dtype}.")
-    if array.dtype.kind == "V":
-        raise ValueError(f"{name} holds records; save a plain table of shape (n_samples, n_partitions).")
+    if array.ndim not in (1, 2) or 0 in array.shape or array.dtype.itemsize == 0 or array.dtype.kind == "V":
+        what = f"an array of shape {array.shape} and type {array.dtype}"
+        raise ValueError(f"{name} holds {what}; a label table holds numbers or text, (n_samples, n_partitions).")
     if array.dtype.kind == "U":
         characters = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
         if int(characters.max()) > sys.maxunicode:
@@ -218,10 +212,8 @@ class MatTable(Table):
         vectors = {name: matrix.ravel() for name, matrix in found.items() if min(matrix.shape) == 1 < matrix.size}
         tables = {name: matrix for name, matrix in found.items() if min(matrix.shape) > 1}
         if not tables:
-            raise ValueError(
-                f"{path.name} has no matrix of numbers, only {', '.join(found) or 'nothing that is a number'}; "
-                "save the clusterings as one matrix with a row per item."
-            )
+            others = ", ".join(found) or "other things"
+            raise ValueError(f"no matrix of numbers, only {others}; save the clusterings as one, with a row per item.")
         pool = self._pool(tables)
         known = {name.lower(): name for name in vectors if vectors[name].size in tables[pool].shape}
         self.class_name = next((known[name] for name in CLASS_NAMES if name in known), None)

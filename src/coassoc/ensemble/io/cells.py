@@ -100,9 +100,7 @@ def arrow_array(values: Any, cells: bool = False) -> Any:
         return pa.array(labels[np.maximum(values.indices, 0)], mask=missing)
     texts = [cell_of(label) if cells else str(label) for label in labels.tolist()]
     if len(set(texts)) < len(texts):
-        raise ValueError(
-            "a number and a text look the same in a column of one type; rename one, or write a file of text."
-        )
+        raise ValueError("a number and a text look the same in a column; rename one, or write a file of text.")
     return pa.DictionaryArray.from_arrays(pa.array(values.indices.astype(np.int32), mask=missing),
                                           pa.array(texts, pa.string()))  # fmt: skip
 

@@ -68,10 +68,8 @@ def find_format(path: Path, wanted: str | None = None) -> tuple[list[Path], Form
         if head.startswith(known.magic) and (known.name == wanted or known.recognises(path)):
             return [path], known
     if promised is not None and promised.magic:
-        raise ValueError(
-            f"{path.name} is named {path.suffix} but holds something else, by its first bytes; if it is a text "
-            "table, rename it to .csv or pass format='csv' (--format csv)."
-        )
+        way_out = "if it is text, rename it to .csv or pass format='csv' (--format csv)"
+        raise ValueError(f"{path.name} is named {path.suffix} but holds something else, by its first bytes; {way_out}.")
     return [path], promised or TextTable
 
 
@@ -114,10 +112,8 @@ class FolderTable(Table):
         super().__init__(path, first.options)
         for table in tables:
             if set(table.names) != set(first.names):
-                raise ValueError(
-                    f"{table.path.name} has columns {table.names}, but {first.path.name} has {first.names}; the files "
-                    f"of the folder {path.name} must have the same columns."
-                )
+                one, other = (f"{table.path.name} has columns {table.names}" for table in (table, first))
+                raise ValueError(f"{one}, {other}; the files of a folder must have the same columns.")
         self.tables, self.names = tables, first.names
         self.n_rows = sum(table.n_rows or 0 for table in tables)
 

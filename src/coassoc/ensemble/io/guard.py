@@ -47,10 +47,7 @@ def open_table(path: Path, options: Options) -> tuple[Table, Format]:
     table = open_files(known, files, path, options)
     twice = next((name for name, count in Counter(table.names).items() if count > 1), None)
     if twice is not None:
-        raise ValueError(
-            f"{path.name} has two columns named {twice!r}; rename one of them, or pass header=False (--no-header) if "
-            "its first row is data."
-        )
+        raise ValueError(f"two columns named {twice!r}; rename one, or pass header=False (--no-header).")
     if table.n_rows == 0:
         raise ValueError(f"{path.name} has columns but no rows; a label table needs one row per item.")
     return table, known
@@ -186,10 +183,8 @@ def start() -> Any:
     try:
         return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=environment)
     except OSError as error:
-        raise ValueError(
-            f"no process can be started to read the file in safety ({error.strerror}); if you trust it, pass "
-            "trusted=True (--trusted)."
-        ) from None
+        way_out = "if you trust the file, pass trusted=True (--trusted)"
+        raise ValueError(f"no process can be started to read in safety ({error.strerror}); {way_out}.") from None
 
 
 # -- in the child --------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from .table import Options, Table, naming
 
 _FEATURE_MISSING = {"?", *map(str.lower, MISSING)}
 MOST_CATEGORIES = 50  # different words of a column that becomes one feature per word
-_WAY_OUT = "leave it out with --exclude {}, or code it as numbers"
+_WAY_OUT = "leave it out (--exclude), or code it as numbers."
 
 
 def read_ensemble(
@@ -337,8 +337,7 @@ def numbers_in(batch: Any, names: Sequence[str], start: int = 0) -> np.ndarray:
         wrong = [i for i, text in enumerate(texts) if not is_number(text) and text.lower() not in _FEATURE_MISSING]
         if wrong:
             row = start + int(np.flatnonzero(column.indices == wrong[0])[0]) + 1
-            raise ValueError(f"column {name!r}, row {row} is {texts[wrong[0]]!r}, not a number; "
-                             f"{_WAY_OUT.format(name)}.")  # fmt: skip
+            raise ValueError(f"column {name!r}, row {row} is {texts[wrong[0]]!r}, not a number; {_WAY_OUT}")
         found = [float(text) if is_number(text) else np.nan for text in texts]
         numbers[:, j] = np.array([*found, np.nan])[column.indices]  # the last entry serves index −1
     return numbers
@@ -356,6 +355,5 @@ def _one_hot(texts: np.ndarray, name: str, path: Path) -> dict[str, np.ndarray]:
         warnings.warn(f"{path.name}: left out column {name!r}, whose values all differ, as ids do.", stacklevel=5)
         return {}
     if len(words) > MOST_CATEGORIES:
-        raise ValueError(f"column {name!r} has {len(words)} different words, more than {MOST_CATEGORIES}; "
-                         f"{_WAY_OUT.format(name)}.")  # fmt: skip
+        raise ValueError(f"column {name!r} has {len(words)} different words, over {MOST_CATEGORIES}; {_WAY_OUT}")
     return {f"{name}={word}": (texts == word).astype(np.float64) for word in words}

@@ -54,10 +54,7 @@ class _Text:
         if self.at > self.allowed:
             raise TooLarge(self.path, int(self.allowed))
         if b"\x00" in data:
-            raise ValueError(
-                f"{self.path.name} is neither UTF-8 text (it holds NUL bytes) nor a file of another known kind; save "
-                "the table as UTF-8 text."
-            )
+            raise ValueError("holds NUL bytes: neither UTF-8 text nor a file of another known kind; save it as text.")
         return data
 
 
@@ -128,10 +125,8 @@ class TextTable(Table):
         for batch in self.batches(self.names):
             for text, column in zip(texts, batch.columns):
                 if text and label_of(text) in map(label_of, column.dictionary.to_pylist()):
-                    raise ValueError(
-                        f"the first row holds numbers ({','.join(texts[:4])}{'...' * (len(texts) > 4)}) that may be "
-                        "column names or labels; pass header=True (--header) or header=False (--no-header)."
-                    )
+                    way_out = "pass header=True (--header) or header=False (--no-header)"
+                    raise ValueError(f"numbers in the first row, such as {text}, may be names or labels; {way_out}.")
         return True
 
     # -- rows ------------------------------------------------------------------------------------------------------
@@ -172,8 +167,8 @@ class TextTable(Table):
                 if alone:
                     full = found[0].is_valid().to_numpy(zero_copy_only=False)
                     if full.any() and (n_blank or not full[: int(full.sum())].all()):
-                        raise ValueError(f"{self.path.name}: a line before row {n_rows + int(full.sum())} is blank; "
-                                         'write NA or "" for a missing label, or remove the line.')  # fmt: skip
+                        way_out = 'write NA or "" for a missing label, or remove the line'
+                        raise ValueError(f"a line before row {n_rows + int(full.sum())} is blank; {way_out}.")
                     n_blank, found = n_blank + int((~full).sum()), [found[0].drop_null()]
                 n_rows += len(found[0])
                 last = found[-1][-1].as_py() if len(found[-1]) else last

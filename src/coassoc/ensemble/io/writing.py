@@ -253,10 +253,7 @@ def write_parts(folder: Any, columns: dict[str, Any], ensemble: Any) -> None:
         on_blocks(_write_part, map(str, paths), [list(columns)] * len(ids), ids, *blocks)
         absent = [path.name for path in paths if not path.exists()]
         if absent:
-            raise FileNotFoundError(
-                f"the workers did not write {absent[0]} where this program sees {str(folder)!r}; name a folder that "
-                "all workers share with it."
-            )
+            raise FileNotFoundError(f"the workers did not write to {str(folder)!r} as seen here; name a shared folder.")
 
 
 def _ids_of_blocks(ensemble: Any, sizes: Sequence[int]) -> list[Any]:
@@ -298,10 +295,7 @@ def check_outputs(
             if _same_file(path, source):
                 raise ValueError(f"{option} {path} is also an input, which it would replace; choose another name.")
             if os.path.isdir(source) and _real(source) in _real(path).parents:
-                raise ValueError(
-                    f"{option} {path} lies in the input folder {source} and would be read as data next time; "
-                    "choose another folder."
-                )
+                raise ValueError(f"{option} {path} lies in the input folder {source}, as data; choose another folder.")
         for other, there in before.items():
             if _same_file(path, there):
                 raise ValueError(f"{other} {there} and {option} {path} are the same file; choose different names.")
@@ -348,9 +342,7 @@ def check_writable(path: Any, *, force: bool = False) -> None:
     except (FileNotFoundError, NotADirectoryError):
         if not folder.is_dir():
             what = "is not a folder" if folder.exists() else "does not exist; create it first"
-            raise FileNotFoundError(
-                f"{target} cannot be written: the folder {str(target.parent)!r} {what}."
-            ) from None
+            raise FileNotFoundError(f"{target} cannot be written: the folder {str(target.parent)!r} {what}.") from None
     else:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, "is a folder", str(target))
@@ -358,9 +350,7 @@ def check_writable(path: Any, *, force: bool = False) -> None:
             kind = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}.get(stat.S_IFMT(mode), "a device")
             raise ValueError(f"{target} is {kind}; name a regular file, or - for standard output.")
         if not force:
-            raise FileExistsError(
-                f"{target} already exists; choose another name, or overwrite it with force=True (--force)."
-            )
+            raise FileExistsError(f"{target} already exists; choose another name, or pass force=True (--force).")
         if not _may(target, os.W_OK):
             raise PermissionError(f"{target} is read-only; change its mode, or choose another name.")
     if not _may(folder, os.W_OK | os.X_OK):
