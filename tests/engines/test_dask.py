@@ -7,8 +7,6 @@ import gc
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -238,67 +236,28 @@ def test_a_cancelled_fit_leaves_nothing_behind(client):
 # -- faults ----------------------------------------------------------------------------------------------------
 
 
-class Workers:
-    """Worker processes of our own, without a nanny: killed when we like, replaced at once."""
-
-    def __init__(self, address):
-        self.address, self.started = address, []
-
-    def start(self):
-        command = [sys.executable, "-m", "dask", "worker", self.address, "--no-nanny", "--nthreads", "1"]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.started.append(subprocess.Popen([*command, "--no-dashboard", "--death-timeout", "120"], **quiet))
-
-    def kill(self, which):
-        victim = self.started.pop(which)
-        victim.send_signal(signal.SIGKILL)
-        victim.wait()
-        self.start()
-
-    def __enter__(self):
-        self.start()
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        for process in self.started:
-            process.kill()
-            process.wait()
-
-
-def fit_and_kill(how_many, n=3000, seed=0):
-    """Kill a random worker at a random moment of each fit; labels must stay equal. Returns how many were killed."""
-    rng = np.random.default_rng(seed)
-    table = noisy_table(9, n, p=6, k=7)
+@pytest.mark.parametrize("n_kills", [2, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
+def test_killed_workers_change_nothing_but_time(n_kills):
+    """A random worker dies at a random moment of each fit; another one takes its place."""
+    rng, table = np.random.default_rng(n_kills // 50), noisy_table(9, 3000, p=6, k=7)
     expected = [fit_on(e, "numpy", table).labels_.tolist() for e in ESTIMATORS]
-    killed, spans = 0, []
-    with (
-        local_cluster(0) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        Workers(cluster.scheduler_address) as workers,
-    ):
-        client.wait_for_workers(2, timeout=120)
-        engine = ca.engines.Dask(client, chunk_rows=n // 5)
+    spans = []
+    with open_client(None, 2) as client:
+        engine = ca.engines.Dask(client, chunk_rows=600)
         for e in ESTIMATORS:
             start = time.perf_counter()
             fit_on(e, engine, table)
             spans.append(time.perf_counter() - start)
-        for fit in range(how_many):
+        for fit in range(n_kills):
             which, moment = fit % 2, float(rng.uniform(0, 0.95))
-            timer = threading.Timer(moment * spans[which], workers.kill, [int(rng.integers(2))])
+            victim = rng.choice(list(client.run(os.getpid, on_error="ignore").values()))
+            timer = threading.Timer(moment * spans[which], os.kill, [int(victim), signal.SIGKILL])
             timer.start()
             found = fit_on(ESTIMATORS[which], engine, table)
             timer.join()
-            killed += 1
             assert found.labels_.tolist() == expected[which]
             client.wait_for_workers(2, timeout=120)
         assert tasks_left(client) == []
-    return killed
-
-
-@pytest.mark.parametrize("n_kills", [2, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
-def test_killed_workers_change_nothing_but_time(n_kills):
-    assert fit_and_kill(n_kills, seed=n_kills // 50) == n_kills
 
 
 def test_the_only_worker_may_die():
