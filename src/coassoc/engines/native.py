@@ -362,13 +362,9 @@ def simd_level(simd: str | None = None) -> str:
     source, usable = "simd", simd_levels()
     if simd is None:
         simd, source = os.environ.get("COASSOC_SIMD") or usable[-1], "the environment variable COASSOC_SIMD"
-    if simd in usable:
-        return simd
-    for name, built, _ in _kernels.levels():
-        if name == simd:
-            reason = "this CPU does not support it" if built else "this build of coassoc does not contain it"
-            raise ValueError(f"{source} asks for {simd!r}, but {reason}; use one of {usable}.")
-    raise ValueError(f"{source} must be one of {usable}, got {simd!r}.")
+    if simd not in usable:
+        raise ValueError(f"{source} must be one of {usable}, which this build and this CPU have, got {simd!r}.")
+    return simd
 
 
 def default_threads() -> int:

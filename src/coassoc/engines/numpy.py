@@ -78,20 +78,14 @@ class NumpyRows(Rows):
     def own_scores(
         self, labelling: Labelling, table: ScoreTable, start: int = 0, stop: int | None = None
     ) -> np.ndarray:
-        values, labels = self.layout.pad(table.values), labelling.labels[start:stop]
-        scores = np.empty(len(labels), np.int64)
-        for part in chunks_of(len(labels), self.chunk_rows):
-            columns = self.codes[start:stop][part] + self._starts
-            scores[part] = values[columns, labels[part, None]].sum(axis=1, dtype=np.int64)
-        return scores
+        columns = self.codes[start:stop] + self._starts
+        return self.layout.pad(table.values)[columns, labelling.labels[start:stop, None]].sum(axis=1, dtype=np.int64)
 
     def seeding(self, weights: np.ndarray) -> NumpySeeding:
         return NumpySeeding(self, weights)
 
     def split(self, labelling: Labelling) -> list[Rows]:
-        order = np.argsort(labelling.labels, kind="stable")
-        ends = np.cumsum(np.bincount(labelling.labels, minlength=labelling.n_clusters))
-        return [self._take(order[stop - size : stop]) for stop, size in zip(ends, np.diff(ends, prepend=0))]
+        return [self._take(np.flatnonzero(labelling.labels == c)) for c in range(labelling.n_clusters)]
 
     def _take(self, rows: np.ndarray) -> NumpyRows:
         copies = None if self.copies is None else self.copies[rows]
