@@ -43,18 +43,11 @@ def resolve(engine: str | Engine, ensemble: Loadable | None = None) -> Engine:
             f"engine must be a name in {engine_names()} or an engine instance, got {type(engine).__name__}."
         )
     if engine == "auto":
-        return _fastest(ensemble)
+        preferred = None if ensemble is None else ensemble.preferred_engine()
+        if preferred is None and ensemble is not None and ensemble.n_samples >= CUDA_PAYS and has_device():
+            preferred = Cuda() if Cuda().fits(ensemble.codes) else None
+        return preferred or native_or_none() or Numpy()
     kind = _BY_NAME.get(engine) or loaded("engines").get(engine)
     if kind is None:
         raise ValueError(f"engine must be one of {engine_names()} or an engine instance, got {engine!r}.")
     return kind()
-
-
-def _fastest(ensemble: Loadable | None) -> Engine:
-    if ensemble is not None:
-        preferred = ensemble.preferred_engine()
-        if preferred is not None:
-            return preferred
-        if ensemble.n_samples >= CUDA_PAYS and has_device() and (cuda := Cuda()).fits(ensemble.codes):
-            return cuda
-    return native_or_none() or Numpy()
