@@ -64,7 +64,7 @@ RULES = {
     "imports point downwards": lambda package, target, _: (
         not is_own(package, target) or package == package_of(target) or LEVEL[package] > LEVEL[package_of(target)]
     ),
-    "nothing below the command line imports the whole package, which leads upwards": lambda package, target, _: (
+    "only commands import the whole package, which leads upwards": lambda package, target, _: (
         target != "coassoc" or package == "cli"
     ),
     "imports inside functions are for optional packages and commands": lambda package, target, inside: (

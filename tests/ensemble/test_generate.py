@@ -48,8 +48,8 @@ def test_seed_decides_and_first_partitions_do_not_depend_on_how_many_follow(X):
 
 @pytest.mark.parametrize(("p", "n_classes", "wanted"), [(40, None, range(2, 11)), (12, 8, [8, 9, 10]), (3, 15, [15])])
 def test_default_range_runs_from_two_or_the_classes_to_the_root_of_n(X, p, n_classes, wanted):
-    found = ca.make_ensemble(X, p, n_classes=n_classes, n_init=1, random_state=0).n_clusters  # floor(sqrt(120)) = 10
-    assert {*found.tolist()} == {*wanted}
+    ens = ca.make_ensemble(X, p, n_classes=n_classes, n_init=1, random_state=0)
+    assert {*ens.n_clusters.tolist()} == {*wanted}  # floor(sqrt(120)) = 10
 
 
 def test_unsampled_rows_are_missing_or_predicted(X):

@@ -23,7 +23,8 @@ def truth(case):
     table, labels = case.repeated()
     present = sorted({int(c) for c in case.labels if c >= 0})
     inter = np.zeros((len(present), len(present)))
-    kept = [present.index(c) for c in oracle.clusters_of(table, labels)]  # one whose copies are all 0 keeps its place
+    # a cluster whose copies are all 0 keeps its place
+    kept = [present.index(c) for c in oracle.clusters_of(table, labels)]
     inter[np.ix_(kept, kept)] = oracle.inter_densities(table, labels, case.v)
     return {
         "density": oracle.density(table, labels, case.v),
