@@ -20,14 +20,14 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from .consensus.auto.select_k import select_k as select_k
     from .consensus.base import ConsensusEstimator as ConsensusEstimator
     from .consensus.bisecting import BisectingConsensus as BisectingConsensus
+    from .consensus.eac import EAC as EAC
+    from .consensus.eac import LWEA as LWEA
     from .consensus.features import ConsensusClustering as ConsensusClustering
     from .consensus.kmeans import ECC as ECC
     from .consensus.kmeans import SEC as SEC
     from .consensus.kmeans import KMeansConsensus as KMeansConsensus
     from .consensus.leiden import GraphConsensus as GraphConsensus
     from .consensus.leiden import stable_leiden as stable_leiden
-    from .consensus.linkage import EAC as EAC
-    from .consensus.linkage import LWEA as LWEA
     from .consensus.metis import CSPA as CSPA
     from .consensus.metis import MCLA as MCLA
     from .consensus.persist import load as load

@@ -13,7 +13,7 @@ from scipy.special import xlogy
 
 import coassoc as ca
 import oracle
-from coassoc.consensus import linkage as _linkage
+from coassoc.consensus import eac as _eac
 from coassoc.consensus.linkage import LINKAGES, Merges, agglomerate, row_counts, single_linkage
 from coassoc.consensus.similarity import row_similarities
 from coassoc.core.counts import Layout
@@ -144,7 +144,7 @@ def test_linkage_that_would_need_too_much_memory_links_micro_clusters(monkeypatc
     rng = np.random.default_rng(61)
     table = rng.integers(0, 200, (3000, 6))
     n, blocks = len(np.unique(table, axis=0)), 1 << 25
-    monkeypatch.setattr(_linkage, "MANY_MICRO_CLUSTERS", 100)
+    monkeypatch.setattr(_eac, "MANY_MICRO_CLUSTERS", 100)
     for method, need in (("average", 8 * n * (n - 1) // 2), ("single", n * n)):  # a byte for each pair of counts
         warned = pytest.warns(UserWarning, match="linkage='single' is not exact here")
         with warned if method == "single" else nullcontext():

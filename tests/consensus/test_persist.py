@@ -72,8 +72,8 @@ def test_names_and_generators_are_kept_and_engines_by_name(tmp_path):
 
 def test_base_models_of_scikit_learn_are_kept_and_what_reads_arrays_unchecked_is_not(tmp_path):
     for base in (None, make_pipeline(StandardScaler(), KMeans(3, n_init=1))):
-        settings = {"n_partitions": 3, "feature_fraction": 0.7, "random_state": 0, "engine": "numpy"}
-        model = ca.ConsensusClustering(3, clusterer=base, **settings).fit(X)
+        settings = {"n_partitions": 3, "sample_fraction": 0.8, "feature_fraction": 0.7, "random_state": 0}
+        model = ca.ConsensusClustering(3, clusterer=base, engine="numpy", **settings).fit(X)
         model.save(tmp_path / "m.skops", force=True)
         assert (ca.load(tmp_path / "m.skops").predict(X) == model.predict(X)).all()
     model.base_models_[0] = OneClassSVM().fit(X)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import coassoc as ca
-from coassoc.consensus import linkage, metis, micro, registry, search, spectral
+from coassoc.consensus import eac, metis, micro, registry, search, spectral
 
 
 def reduce_early(monkeypatch):
@@ -21,7 +21,7 @@ def reduce_early(monkeypatch):
         (search, "_SAMPLE_PER_CLUSTER", 8), (ca.AgreementConsensus, "_sampled_above", 60),
         (ca.DensityConsensus, "_sampled_above", 60), (spectral, "MOST_LABELS", 500),
         (spectral, "START_ROWS", 40), (spectral, "MOST_CODES", 30),
-        (linkage, "MANY_MICRO_CLUSTERS", 25), (metis, "MANY_MICRO_CLUSTERS", 25),
+        (eac, "MANY_MICRO_CLUSTERS", 25), (metis, "MANY_MICRO_CLUSTERS", 25),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
 

@@ -76,7 +76,7 @@ METHODS: dict[str, Method] = {
                "codes + table"),
         Method("ecpcs", ".spectral:ECPCS", "normalised cut of a graph of base clusters", "O(n·p·k) a pass + O(d³)",
                "codes + d²"),
-        Method("lwea", ".linkage:LWEA", "nothing: greedy linkage, uncertain base clusters weighted down",
+        Method("lwea", ".eac:LWEA", "nothing: greedy linkage, uncertain base clusters weighted down",
                "O(n·p·m) a pass", "codes + m²"),
         Method("sec", ".kmeans:SEC", "normalised cut of the co-association graph", "O(n·p·k) a pass", "codes + table"),
         Method("ecc", ".kmeans:ECC", "entropy of the base labels in each cluster", "O(n·p·k) a pass", "codes + table"),
@@ -84,7 +84,7 @@ METHODS: dict[str, Method] = {
                needs="metis"),
         Method("cspa", ".metis:CSPA", "edge cut of the co-association graph", "O(U²·p), linear where that is too much",
                "U², or m²", needs="metis"),
-        Method("eac", ".linkage:EAC", "nothing: greedy linkage", "O(U²·p), linear with micro_clusters", "U², or m²",
+        Method("eac", ".eac:EAC", "nothing: greedy linkage", "O(U²·p), linear with micro_clusters", "U², or m²",
                compared={
                    "eac-micro": {"micro_clusters": "auto"},
                    **{f"eac-{how}": {"linkage": how} for how in ("average", "single", "complete")},
