@@ -167,7 +167,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         Other numbers of clusters at which the score has a peak nearly as high, best first.
     k_curves_ : dict of str to ndarray
         The curves the number of clusters is read from, over ``k_curves_["ks"]``; ``"score"`` is their sum, with the
-        weight of stability that decided, and NaN for the numbers ruled out.
+        weights that decided, and NaN for the numbers ruled out.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``, all clusterings counted alike.
 
