@@ -79,7 +79,8 @@ class NpzTable(Table):
         arrays = self._load()
         aside = {name: arrays.pop(name) for name in ("item_ids", "classes") if name in arrays and len(arrays) > 1}
         self.inspect = not {"codes", "n_clusters"} <= set(arrays)
-        self.counts, self.cells, columns = [], None, {}
+        self.counts: list[int] = []
+        self.cells: np.ndarray | None = None
         tables = [name for name, array in arrays.items() if array.ndim == 2]
         if not self.inspect:
             columns = self._stored(arrays)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -54,21 +53,17 @@ class _ArrowTable(Table):
     @classmethod
     def append(cls, source: Sequence[Path], target: Any, columns: Any, options: Options, force: bool) -> None:
         """The content in parts, each with its share of the new columns."""
-        start, names = 0, []
-        with ExitStack() as stack:
-            writer = None
-            for path in source:
-                for table in cls.tables(path):
-                    names = table.column_names
-                    part = columns.slice(start, table.num_rows)
-                    start += table.num_rows
-                    if len(part) < table.num_rows:
-                        continue  # counted, and refused below
-                    for name, column in zip(part.column_names, part.columns):
-                        table = table.append_column(name, column)
-                    writer = writer or stack.enter_context(cls.writer(target, table.schema))
-                    writer.write_table(table)
-        check_added(columns, names, start, source[0])
+        first = cls(source[0], options)
+        first.close()
+        schema, start = pa.schema([*first.schema, *columns.schema]), 0
+        with cls.writer(target, schema) as out:
+            for table in (table for path in source for table in cls.tables(path)):
+                part = columns.slice(start, table.num_rows)
+                start += table.num_rows
+                if len(part) == table.num_rows:  # else refused below
+                    parts = [*table.select(first.names).columns, *part.columns]
+                    out.write_table(pa.table(parts, schema=schema))
+        check_added(columns, first.names, start, source[0])
 
 
 class ParquetTable(_ArrowTable):
@@ -99,7 +94,7 @@ class ParquetTable(_ArrowTable):
     def tables(path: Path) -> Iterator[Any]:
         with pq.ParquetFile(path) as file:
             for group in range(file.metadata.num_row_groups):
-                yield file.read_row_group(group).replace_schema_metadata(None)
+                yield file.read_row_group(group)
 
     @staticmethod
     def writer(target: Any, schema: Any) -> Any:

@@ -132,7 +132,8 @@ class Table:
 
     def row_pieces(self) -> list[Piece]:
         """Pieces of `BLOCK_ROWS` rows; `where` is the first row and their number."""
-        sizes = {start: min(BLOCK_ROWS, self.n_rows - start) for start in range(0, self.n_rows or 0, BLOCK_ROWS)}
+        n_rows = self.n_rows or 0
+        sizes = {start: min(BLOCK_ROWS, n_rows - start) for start in range(0, n_rows, BLOCK_ROWS)}
         return [Piece(str(self.path), [start, rows], rows) for start, rows in sizes.items()]
 
     def close(self) -> None:

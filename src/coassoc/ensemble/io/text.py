@@ -61,8 +61,8 @@ class _Text:
 class TextTable(Table):
     """A delimited text file."""
 
-    name, suffixes, usual = "csv", (".csv", ".txt"), None
-    guarded, is_text = False, True
+    name, suffixes, guarded, is_text = "csv", (".csv", ".txt"), False, True
+    usual: str | None = None  # the separator that the name promises; None looks at the first line
 
     def __init__(self, path: Path, options: Options):
         super().__init__(path, options)
