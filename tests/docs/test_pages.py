@@ -23,7 +23,7 @@ NOT_PROSE = re.compile(r"^ *```.*?^ *```$|<!--.*?-->.*?<!--/-->|`[^`\n]*`|^    .
 DEFINED = re.compile(
     "samples of 80 %|k = 3 on 80 %|30 % of the labels replaced|2 GB of codes|budget of 1 GB|95 % bootstrap|5 % of n / k"
     "|95 % interval|90 % quantile|cluster of 3 %|200 times the|more than 10 MB|limited to 512 MB|80 GB|22.3 GB"
-    "|differ by 100 points|more than 1.5 points|within 3 points"
+    "|differ by 100 points|more than 1.5 points|within 3 points|less than 4 times"
 )
 
 
