@@ -17,14 +17,13 @@ from ..ensemble import read_ensemble
 from ..ensemble.io.formats import format_names
 from ..ensemble.io.reading import LabelFile, standard_input
 from ..ensemble.io.writing import check_outputs
-from . import Progress, note, say, say_json
-
-__all__ = ["Progress", "note", "say", "say_json"]  # used as common.say
+from . import note, say, say_json
 
 MISSING_HELP = (
     "negative: empty cells and negative labels (HDBSCAN's noise) are missing (default); nan: only empty cells are; "
     "cluster, singletons: they form one more cluster, or one each"
 )
+
 
 def whole_number(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
     """An argparse type: a whole number from `low` to `high`."""
@@ -156,7 +155,7 @@ def reading(args: argparse.Namespace) -> dict[str, Any]:
 
 def read_input(args: argparse.Namespace, paths: Sequence[Any]) -> Any:
     """The ensemble that the options describe."""
-    return noted(args, read_ensemble(paths[0] if len(paths) == 1 else list(paths), **reading(args)))
+    return noted(args, read_ensemble(paths, **reading(args)))
 
 
 def noted(args: argparse.Namespace, ensemble: Any) -> Any:

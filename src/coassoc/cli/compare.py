@@ -7,7 +7,7 @@ import argparse
 from ..consensus.registry import compared_methods
 from ..report.comparison import check_methods, compare
 from ..report.displays import check_drawing, save_drawing
-from . import common
+from . import Progress, common
 
 DESCRIPTION = """run every consensus method (or some) on one ensemble, with the same scores.
 
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         check_methods(methods)
     common.check_paths(args, {"--plot": args.plot})
     check_drawing(args.plot)
-    with common.input_paths(args) as paths, common.Progress("coassoc compare") as progress:
+    with common.input_paths(args) as paths, Progress("coassoc compare") as progress:
         progress.step("reading")
         ensemble = common.read_input(args, paths)
         result = compare(

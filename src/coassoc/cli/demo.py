@@ -19,7 +19,7 @@ from ..metrics import ZeroEffort, nmi, order_by_size
 from ..report import plain_text
 from ..report.comparison import scored, timed_fit
 from ..report.displays import plot_coassociation, save_drawing
-from . import common
+from . import Progress, common
 
 DESCRIPTION = """cluster scikit-learn's 1797 handwritten digits 20 times with k-means, find the consensus in three
 ways, and say how good it is. Needs no network and takes a few seconds."""
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     common.check_paths(args, {str(path): path for path in files.values()})
     X, digits = load_digits(return_X_y=True)
     start = time.perf_counter()
-    with common.Progress("clustering the digits") as progress:
+    with Progress("clustering the digits") as progress:
         ensemble = make_ensemble(X, args.partitions, n_classes=10, n_init=1, random_state=args.seed, progress=progress)
     making = time.perf_counter() - start
     settings: dict[str, Any] = {"random_state": args.seed, "engine": args.engine}

@@ -15,7 +15,7 @@ from ..ensemble.io.formats import endings
 from ..ensemble.io.reading import features_in, read_features
 from ..ensemble.io.writing import table_format, write_ensemble
 from ..report.plain_text import span
-from . import common
+from . import Progress, common
 from .common import positive, seed
 
 DESCRIPTION = """cluster a table of features many times, each time with another number of clusters, and write one column
@@ -102,7 +102,7 @@ def _cluster(args: argparse.Namespace, **settings: Any) -> Ensemble:
         X = SimpleImputer().fit_transform(X)
     if args.scaling != "raw":
         X = SCALERS[args.scaling]().fit_transform(X)
-    with common.Progress("clusterings", args.quiet or args.json, every=5.0) as progress:
+    with Progress("clusterings", args.quiet or args.json, every=5.0) as progress:
         ensemble = make_ensemble(
             X,
             args.partitions,
@@ -129,7 +129,7 @@ def _cluster_large(args: argparse.Namespace, **settings: Any) -> Ensemble:
         if given:
             raise ValueError(f"{option} needs the features in memory; prepare the file, or leave out --large.")
     columns = [name for name in features_in(args.features).names if name not in args.exclude]
-    with common.Progress("blocks", args.quiet or args.json, every=5.0) as progress:
+    with Progress("blocks", args.quiet or args.json, every=5.0) as progress:
         return make_ensemble_large(
             args.features,
             args.output,

@@ -25,7 +25,7 @@ from ..metrics import nmi
 from ..metrics.labels import check_labels, count_labels, ranks_by_size
 from ..metrics.scores import mean_nmi
 from ..report import plain_text
-from . import common
+from . import Progress, common, note
 
 _PART_ROWS = 1 << 20
 _LOCAL_ENGINES = ("auto", "native", "numpy")  # engines that work on a chunk
@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     _check_outputs(args)
     start = time.perf_counter()
-    with common.input_paths(args) as paths, common.Progress("coassoc fit") as progress:
+    with common.input_paths(args) as paths, Progress("coassoc fit") as progress:
         progress.step("reading")
         with _opened(args, paths) as (ensemble, engine, stored):
             _check_name(args, paths, ensemble)
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     if stored:
         result["engine"] = repr(engine)
     if result["chance"] is not None and not result["chance"]["exceeded"]:
-        common.note(result["chance"]["warning"], "warning")
+        note(result["chance"]["warning"], "warning")
     common.tell(args, result, _text(result), args.output)
     return 0
 

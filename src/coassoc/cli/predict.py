@@ -14,7 +14,7 @@ from ..ensemble.io.guard import open_table
 from ..ensemble.io.reading import read_features
 from ..ensemble.io.table import Options, naming
 from ..ensemble.io.writing import joins_source
-from . import common
+from . import Progress, common
 
 DESCRIPTION = """label new rows with a model that `coassoc fit --save` or model.save() wrote.
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from ..consensus.persist import load
 
     common.check_paths(args, {"-o": args.output}, args.model, args.file)
-    with common.Progress("coassoc predict") as progress:
+    with Progress("coassoc predict") as progress:
         progress.step("reading")
         model = load(args.model)
         if not hasattr(model, "predict"):

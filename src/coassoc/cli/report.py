@@ -9,7 +9,7 @@ from typing import Any
 
 from ..ensemble.io.reading import read_features
 from ..ensemble.io.writing import replacing
-from . import common
+from . import Progress, common, note
 
 DESCRIPTION = """write one self-contained HTML page: the verdict, how many clusters, alternatives side by side, the
 clusters and known classes in them, the co-association, the bisecting tree, the confidence of each item, and outlying
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
     common.check_paths(args, {"-o": args.output}, args.features)
     start = time.perf_counter()
-    with common.input_paths(args) as paths, common.Progress("coassoc report") as progress:
+    with common.input_paths(args) as paths, Progress("coassoc report") as progress:
         progress.step("reading")
         if args.labels_column is None:
             ensemble, labels = common.read_input(args, paths), None
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         page = render(summary)
     answer = summary.consensus
     if answer["supported"] is False:
-        common.note("the clusterings agree no more than chance: this consensus shows no structure.", "warning")
+        note("the clusterings agree no more than chance: this consensus shows no structure.", "warning")
     if args.output == "-":
         print(page)  # HTML, in which names are escaped already
     else:

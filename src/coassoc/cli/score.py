@@ -14,7 +14,7 @@ from ..metrics import kmeans_loss
 from ..report import plain_text
 from ..report.comparison import scored
 from ..report.tables import item_table
-from . import common
+from . import Progress, common
 
 DESCRIPTION = """score a partition against an ensemble: density, agreement with the clusterings, and with known classes.
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     common.check_paths(args, {"--items": args.items}, args.labels_file)
     if args.items is not None and table_format(args.items).one_array:
         raise ValueError(f"--items must end in one of {endings(several())}, got {args.items!r}.")
-    with common.input_paths(args) as paths, common.Progress("coassoc score") as progress:
+    with common.input_paths(args) as paths, Progress("coassoc score") as progress:
         progress.step("reading")
         hint = "with several label files, name the file that holds the partition: --labels-file."
         ensemble, labels = common.read_with_partition(args, paths, args.labels_file, hint)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..ensemble.io.reading import read_features
 from ..report.displays import check_drawing, plot_select_k, save_drawing
-from . import common
+from . import Progress, common
 
 DESCRIPTION = """suggest a number of clusters, or say that the input supports none.
 
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"-k must be a range such as 2:12, got {args.clusters}.")
     common.check_paths(args, {"--plot": args.plot}, args.features)
     check_drawing(args.plot)
-    with common.Progress("coassoc select-k") as progress:
+    with Progress("coassoc select-k") as progress:
         progress.step("reading")
         if args.features is not None:
             X, reference = read_features(args.features, exclude=args.exclude, categories=True).X, "gaussian"
