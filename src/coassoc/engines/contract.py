@@ -26,6 +26,7 @@ from ..core.moves import Moves, MoveTable
 from .compiled import settle
 
 _PAIR_CODES = 1 << 22  # codes of pairs compared at a time by `pair_counts`; bounds the temporary memory
+_STRETCH = 1 << 18  # rows worked on at a time by `worst_rows` and `map_scores`; bounds the temporary memory
 
 
 class Loadable:
@@ -119,9 +120,7 @@ class Rows(ABC):
     layout: Layout
     n_rows: int
     n_copies: int  # Σ multiplicities of the rows that take part
-    # what the defaults `worst_rows` and `map_scores` need
-    copies: Any  # (n_rows,) multiplicity of each row, 0 where it takes no part, or None: all 1
-    stretch = 1 << 18  # rows worked on at a time; bounds the temporary memory
+    copies: Any  # (n_rows,) multiplicity of each row, 0 where it takes no part, or None: all 1; for `worst_rows` alone
 
     # -- verbs that every engine implements ----------------------------------------------------------------
 
@@ -195,8 +194,8 @@ class Rows(ABC):
         Only rows that take part; largest first, lowest row index on ties.
         """
         worst = scores = np.empty(0, np.int64)
-        for start in range(0, max(self.n_rows, 1), self.stretch):
-            stop = min(start + self.stretch, self.n_rows)
+        for start in range(0, max(self.n_rows, 1), _STRETCH):
+            stop = min(start + _STRETCH, self.n_rows)
             here, own = np.arange(start, stop), _on_host(self.own_scores(labelling, cost, start, stop))
             if self.copies is not None:
                 taking_part = _on_host(self.copies[start:stop]) > 0
@@ -220,20 +219,17 @@ class Rows(ABC):
     ) -> tuple[Any, np.ndarray]:
         """A value of every row, made from its `own_scores`, and sums of whole numbers over the rows of each cluster.
 
-        ``function(scores)`` gives the values of some rows, and arrays of unsigned whole numbers below 2**24. It uses
-        operators, ufuncs and `astype` alone, which arrays of CuPy have, too. Returns all values, an array as for
-        `labels`, and the sums (arrays, k), copies counted.
+        ``function(scores)`` gives the values of some rows, and one or more arrays of unsigned whole numbers, of at
+        most 32 bits. It uses operators, ufuncs and `astype` alone, which arrays of CuPy have, too. Returns all values,
+        an array as for `labels`, and the sums (arrays, k), copies counted.
         """
-        labels, sums = self.labels(labelling), []
-        values = labels.astype(dtype)  # an array of the same kind, to be filled
-        for start in range(0, self.n_rows, self.stretch):
-            part = slice(start, min(start + self.stretch, self.n_rows))
+        values, labels, sums = np.empty(self.n_rows, dtype), self.labels(labelling), []
+        for start in range(0, self.n_rows, _STRETCH):
+            part = slice(start, min(start + _STRETCH, self.n_rows))
             values[part], *numbers = function(self.own_scores(labelling, table, part.start, part.stop))
-            copies = 1 if self.copies is None else self.copies[part].astype(np.int64)
-            if isinstance(labels, np.ndarray):
-                copies = _on_host(copies)
+            copies = 1 if self.copies is None else _on_host(self.copies[part]).astype(np.int64)
             own = [np.bincount(labels[part], number * copies, labelling.n_clusters) for number in numbers]
-            sums.append(np.array([_on_host(number) for number in own]).astype(np.int64))
+            sums.append(np.array(own).astype(np.int64))
         return values, np.sum(sums, axis=0)
 
     def whole_counts(self) -> Counts:

@@ -26,6 +26,7 @@ _GAP_BITS = 21  # a gap byte counts steps of 2**21 / 2**bits of the first table
 _BYTES_LEAD = 4.0  # the byte table is used when gaps are at least this many times its error bound
 _SPARE_BYTES = 1 << 28  # tables, counts, sums and scratch: the constant of the memory formula
 _PROPOSE_ROWS = 1 << 21  # rows examined in one launch of `propose_rows`
+_SCORED_ROWS = 1 << 22  # rows whose scores are in memory at once in `map_scores`
 _SHARE_ROWS = 1 << 26  # rows whose shares in a weighted overlap are in memory at once
 _MAX_CLUSTERS = 65_535
 CUDA_PAYS = 1_000_000  # items from which a GPU is faster, copy included; on an H200 beside 16 cores, see docs/gpu.md
@@ -102,8 +103,6 @@ class CudaLabelling(Labelling):
 
 
 class CudaRows(Rows):
-    stretch = 1 << 22
-
     def __init__(self, shared: tuple, codes: Any, copies: Any, n_copies: int, ids: Any = None):
         self.shared = shared  # with the subsets that these rows are split into
         self.engine, self.device, self.layout, self.has_missing, self.on_host = shared  # on_host: where results go
@@ -193,6 +192,26 @@ class CudaRows(Rows):
         values, scores = self.device.put(self.layout.pad(table.values)), self._empty(len(labels), np.int64)
         self.device.own_scores(codes, labels, self.starts, values, scores)
         return self.device.get(scores) if self.on_host else scores
+
+    def map_scores(self, labelling: Any, table: ScoreTable, function: Any, dtype: Any) -> tuple[Any, np.ndarray]:
+        if self.on_host:
+            return super().map_scores(labelling, table, function, dtype)
+        values, tallies = self._empty(self.n_rows, dtype), {}
+        for start in range(0, self.n_rows, _SCORED_ROWS):
+            part = slice(start, min(start + _SCORED_ROWS, self.n_rows))
+            values[part], *numbers = function(self.own_scores(labelling, table, part.start, part.stop))
+            for i, number in enumerate(numbers):  # how often each byte of the numbers has each value, per cluster
+                in_bytes = number.view(np.uint8).reshape(len(number), number.dtype.itemsize)
+                firsts = 256 * np.arange(in_bytes.shape[1], dtype=np.int32)
+                if i not in tallies:
+                    tallies[i] = self.device.zeros((256 * len(firsts) + 1, labelling.n_clusters), np.uint32)
+                rows = in_bytes, firsts, 256 * len(firsts), labelling.labels[part], self._copies(part)
+                self.device.count_rows(*rows, tallies[i])
+        sums = []
+        for tally in tallies.values():
+            counts = self.device.get(tally)[:-1].astype(np.int64).reshape(-1, 256, labelling.n_clusters)
+            sums.append(np.einsum("b,v,bvk->k", 256 ** np.arange(len(counts)), np.arange(256), counts))
+        return values, np.array(sums)
 
     def seeding(self, weights: np.ndarray) -> CudaSeeding:
         return CudaSeeding(self, weights)
