@@ -224,8 +224,10 @@ class CSPA(ConsensusEstimator):
         if _edge_bytes(chosen) > self.max_bytes:
             return None
         part = self._cut(cspa_graph(chosen, weights), weights, k, seed)
-        if together:
-            part, vertex = _majority(part, pieces_of, weights), row
+        if together:  # the part that most of each row's pieces are in, by weight
+            votes = np.zeros((len(first), int(part.max()) + 1), dtype=np.int64)
+            np.add.at(votes, (pieces_of, part), weights)
+            part, vertex = votes.argmax(axis=1), row
         return part, where_codes_are(vertex, given)
 
     def _parts_of_micro_clusters(
@@ -346,13 +348,6 @@ def micro_graph(counts: Counts) -> csr_matrix:
     values = np.rint(p * mean * np.multiply.outer(counts.sizes, counts.sizes)).astype(np.int64)
     np.fill_diagonal(values, 0)
     return csr_matrix(values)
-
-
-def _majority(part: np.ndarray, pieces_of: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The part that most of each row's pieces are in, by weight."""
-    votes = np.zeros((int(pieces_of.max()) + 1, int(part.max()) + 1), dtype=np.int64)
-    np.add.at(votes, (pieces_of, part), weights)
-    return votes.argmax(axis=1)
 
 
 def _edge_bytes(vertices: Ensemble) -> int:

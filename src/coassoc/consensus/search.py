@@ -21,7 +21,7 @@ from .micro import check_micro_clusters, local_rows, sampled_codes
 
 _SPLIT_STARTS = 2  # two-means starts for each cluster
 _SPLIT_PASSES = 50
-_SAVE_PASSES_ABOVE = 100_000  # rows above which the search saves passes; see `is_large`
+_SAVE_PASSES_ABOVE = 100_000  # rows above which the search saves passes
 _TRIAL_SWEEPS = 4
 _LARGE_TRIALS = 4
 _SAMPLE_ITEMS, _SAMPLE_PER_CLUSTER = 20_000, 100  # items of a sample: the first, or the second for each cluster
@@ -50,10 +50,17 @@ class Search:
 
     def merged_start(self, k: int, criterion: str, restart: int) -> SearchResult:
         """Over-segment into `micro` clusters, merge on counts down to `k`, exchange."""
-        n_micro = min(self.micro or k, self.rows.n_rows)
-        labelling, counts = over_segment(self.rows, self.goal.v, n_micro, k, self.max_iter, self.seed, restart)
-        merged = self.rows.renumbered(labelling, merge_clusters(counts, self.goal.v, k, criterion), k)
-        return self.climb(merged)
+        rows, v = self.rows, self.goal.v
+        weights = seeding_weights(v, rows.whole_counts())
+
+        def seeds(n_micro: int) -> np.ndarray:
+            return seed_rows(rows, n_micro, weights, stream(self.seed, 1, restart))
+
+        chosen, n_micro = with_fewer_clusters(seeds, min(self.micro or k, rows.n_rows), silent=True)
+        if n_micro < k:
+            raise TooFewRows(k, n_micro)
+        fit = lloyd(rows, KMeansObjective(v), Counts.of_rows(chosen, rows.layout), self.max_iter)
+        return self.climb(rows.renumbered(fit.labelling, merge_clusters(fit.counts, v, k, criterion), k))
 
 
 class SearchConsensus(PredictMixin):
@@ -175,22 +182,6 @@ class SearchConsensus(PredictMixin):
         raise NotImplementedError
 
 
-def over_segment(
-    rows: Rows, v: np.ndarray, n_micro: int, n_least: int, max_iter: int, seed: int, restart: int
-) -> tuple[Labelling, Counts]:
-    """Labels and counts of k-means with `n_micro` clusters, or with as many as there are different rows."""
-    weights = seeding_weights(v, rows.whole_counts())
-
-    def seeds(k: int) -> np.ndarray:
-        return seed_rows(rows, k, weights, stream(seed, 1, restart))
-
-    chosen, k = with_fewer_clusters(seeds, n_micro, silent=True)
-    if k < n_least:
-        raise TooFewRows(n_least, k)
-    fit = lloyd(rows, KMeansObjective(v), Counts.of_rows(chosen, rows.layout), max_iter)
-    return fit.labelling, fit.counts
-
-
 def split_merge(search: Search, current: SearchResult, k: int) -> tuple[SearchResult, list[float], int]:
     """Split one cluster and merge two, then exchange, while the objective rises; its values, and the number of rounds.
 
@@ -200,7 +191,7 @@ def split_merge(search: Search, current: SearchResult, k: int) -> tuple[SearchRe
     """
     rows, rounds, n_trials, sweeps = search.rows, 0, search.n_trials, search.max_iter
     steps = [current.objective]
-    if is_large(rows):
+    if rows.n_rows > _SAVE_PASSES_ABOVE:
         n_trials, sweeps = min(n_trials, _LARGE_TRIALS), min(sweeps, _TRIAL_SWEEPS)
     while rounds < search.max_rounds:
         rounds += 1
@@ -218,11 +209,6 @@ def split_merge(search: Search, current: SearchResult, k: int) -> tuple[SearchRe
         else:
             break
     return current, steps, rounds
-
-
-def is_large(rows: Rows) -> bool:
-    """Whether there are so many rows that passes should be saved."""
-    return rows.n_rows > _SAVE_PASSES_ABOVE
 
 
 def _halves(search: Search, current: SearchResult, rounds: int) -> tuple[Labelling, dict[int, Counts]]:
@@ -354,7 +340,7 @@ class DensityConsensus(SearchConsensus):
             starts.append(search.climb(best.labelling))
         if not starts:
             raise ValueError("n_init=0 and micro_clusters=None leave nothing to start from; set one, or give init.")
-        if is_large(search.rows):  # the results of the starts are close: search from the better one only
+        if search.rows.n_rows > _SAVE_PASSES_ABOVE:  # results of the starts are close: search from the better
             return [max(starts, key=lambda start: start.objective)]
         return starts
 

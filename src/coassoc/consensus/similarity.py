@@ -123,15 +123,11 @@ def _table(j: int, layout: Layout, v, blocks, cluster_weights) -> np.ndarray:
     table = np.zeros((k + 1, k + 1))
     table[:k, :k] = np.eye(k) if blocks is None else blocks[j]
     if cluster_weights is not None:
-        table[:k, :k] *= _scaling(cluster_weights[layout.offsets[j] : layout.offsets[j + 1]])
+        u = cluster_weights[layout.offsets[j] : layout.offsets[j + 1]]
+        scaling = np.sqrt(u[:, None] * u)
+        np.fill_diagonal(scaling, u)  # exactly
+        table[:k, :k] *= scaling
     return v[j] * table
-
-
-def _scaling(u: np.ndarray) -> np.ndarray:
-    """√(u_f u_g), exactly u_f on the diagonal."""
-    scaling = np.sqrt(u[:, None] * u[None, :])
-    np.fill_diagonal(scaling, u)
-    return scaling
 
 
 def cluster_sums(
