@@ -96,8 +96,8 @@ class Job:
     n_moved: Any
 
 
-class DeviceMemory:
-    """Allocation on a GPU, and copies of arrays in both directions."""
+class CupyDevice:
+    """One GPU: allocation, copies of arrays in both directions, and kernels."""
 
     def __init__(self, number: int):
         import cupy
@@ -106,8 +106,17 @@ class DeviceMemory:
         self.number = number
         self._device = cupy.cuda.Device(number)
         self._device.use()
+        attributes = self._device.attributes
+        self.n_blocks = int(attributes["MultiProcessorCount"])
+        self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
+        names = ("kernels.cu", "rows.cu", "moves.cu")
+        self._source = "".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in names)
+        self._kernels: dict[str, Any] = {}
+        self._constants: dict[tuple, Any] = {}
         self._piece = np.empty(0, np.uint8)
         self.pools = (cupy.get_default_memory_pool(), cupy.cuda.MemoryPool())  # for small arrays, for large ones
+
+    # -- memory --------------------------------------------------------------------------------------------
 
     def owns(self, array: Any) -> bool:
         return isinstance(array, self.cupy.ndarray)
@@ -200,21 +209,6 @@ class DeviceMemory:
 
     def take(self, codes: Any, indices: Any) -> Any:
         return codes[self.cupy.asarray(indices)]
-
-
-class CupyDevice(DeviceMemory):
-    """One GPU: `DeviceMemory` holds arrays, this launches kernels on them."""
-
-    def __init__(self, number: int):
-        super().__init__(number)
-        attributes = self._device.attributes
-        self.n_blocks = int(attributes["MultiProcessorCount"])
-        self.shared_limit = int(attributes["MaxSharedMemoryPerBlockOptin"])
-        here = Path(__file__).parent
-        names = ("kernels.cu", "rows.cu", "moves.cu")
-        self._source = "".join((here / name).read_text(encoding="utf-8") for name in names)
-        self._kernels: dict[str, Any] = {}
-        self._constants: dict[tuple, Any] = {}
 
     # -- passes --------------------------------------------------------------------------------------------
 
