@@ -36,7 +36,7 @@ def test_every_command_documents_itself_with_examples_that_parse(name, capsys):
     parser = command_parser(name)
     for action in parser._actions:
         assert action.help, f"coassoc {name}: {action.option_strings or action.dest} has no help"
-    lines = re.findall(rf"^  (?:.*\| )?coassoc {name}\b(.*)$", load(name).EPILOG, re.MULTILINE)
+    lines = re.findall(rf"^  (?:.*\| )?coassoc {name}\b(.*)$", load(name).__doc__, re.MULTILINE)
     assert lines, "an example to copy and paste"
     for line in lines:
         parser.parse_args(shlex.split(line.split(" > ")[0], comments=True))

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TextIO
 
 from ..report.plain_text import seconds
 
-# command -> what the list of commands says about it. Its module has DESCRIPTION, EPILOG, add_arguments and run.
+# command -> what the list of commands says about it. Its module has add_arguments and run; its docstring is the help.
 COMMANDS = {
     "demo": "see it work in a few seconds, without any data of your own",
     "ensemble": "cluster a table of features many times",
@@ -142,7 +142,8 @@ def _run(words: list[str]) -> int:
         raise ValueError(f"there is no command {name!r}; {hint}")
     if os.getcwd() not in sys.path:  # so that -m finds methods of the user's own in the current folder
         sys.path.append(os.getcwd())
-    return load(name).run(command_parser(name).parse_args(rest))
+    load(name).run(command_parser(name).parse_args(rest))
+    return OK
 
 
 def load(name: str) -> ModuleType:
@@ -153,7 +154,8 @@ def load(name: str) -> ModuleType:
 def command_parser(name: str) -> Parser:
     """The parser of one command, with the options every command has."""
     module = load(name)
-    parser = Parser(f"coassoc {name}", None, module.DESCRIPTION, module.EPILOG, formatter_class=_FORMAT)
+    description, head, examples = (module.__doc__ or "").partition("\n\nexample")
+    parser = Parser(f"coassoc {name}", None, description, head.lstrip() + examples, formatter_class=_FORMAT)
     module.add_arguments(parser)
     return _with_common(parser)
 

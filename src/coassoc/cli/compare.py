@@ -1,4 +1,13 @@
-"""`coassoc compare`: several consensus methods on one ensemble, side by side."""
+"""run every consensus method (or some) on one ensemble, with the same scores.
+
+Density and agreement are with the clusterings of the table; a class column adds agreement with known classes. A
+method that cannot run at this size says why, and the others go on.
+
+examples:
+  coassoc compare labels.csv -k 20
+  coassoc compare labels.csv -k 20 -m kmeans,sec,eac-average --class-column truth --plot compare.png
+  coassoc compare labels.csv -k 20 --json > compare.json
+"""
 
 from __future__ import annotations
 
@@ -8,17 +17,6 @@ from ..consensus.registry import compared_methods
 from ..report.comparison import check_methods, compare
 from ..report.displays import check_drawing, save_drawing
 from . import Progress, common
-
-DESCRIPTION = """run every consensus method (or some) on one ensemble, with the same scores.
-
-Density and agreement are with the clusterings of the table; a class column adds agreement with known classes. A
-method that cannot run at this size says why, and the others go on."""
-
-EPILOG = """examples:
-  coassoc compare labels.csv -k 20
-  coassoc compare labels.csv -k 20 -m kmeans,sec,eac-average --class-column truth --plot compare.png
-  coassoc compare labels.csv -k 20 --json > compare.json
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_output(parser, "draw density against agreement (png, svg or pdf)", "--plot")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     methods = None if args.methods is None else args.methods.replace(",", " ").split()
     if methods is not None:
         check_methods(methods)
@@ -48,4 +46,3 @@ def run(args: argparse.Namespace) -> int:
         save_drawing(result.plot(), args.plot, force=args.force)
     drawn = "" if args.plot is None else f"\nDrew {args.plot}."
     common.tell(args, result.as_dict(), result.to_text() + drawn)
-    return 0

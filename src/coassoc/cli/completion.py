@@ -1,4 +1,10 @@
-"""`coassoc completion`: completion scripts for shells, by shtab."""
+"""print a script that teaches your shell to complete coassoc's commands, options and choices.
+
+examples:
+  coassoc completion bash > ~/.local/share/bash-completion/completions/coassoc
+  coassoc completion zsh > ~/.zfunc/_coassoc        # a folder of your fpath
+  coassoc completion fish > ~/.config/fish/completions/coassoc.fish
+"""
 
 from __future__ import annotations
 
@@ -6,20 +12,12 @@ import argparse
 
 from .common import tell
 
-DESCRIPTION = """print a script that teaches your shell to complete coassoc's commands, options and choices."""
-
-EPILOG = """examples:
-  coassoc completion bash > ~/.local/share/bash-completion/completions/coassoc
-  coassoc completion zsh > ~/.zfunc/_coassoc        # a folder of your fpath
-  coassoc completion fish > ~/.config/fish/completions/coassoc.fish
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="your shell")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     try:
         import shtab
     except ImportError:
@@ -36,4 +34,3 @@ def run(args: argparse.Namespace) -> int:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
     script = shtab.complete(parser, args.shell)
     tell(args, {"shell": args.shell, "script": script}, script)
-    return 0

@@ -1,4 +1,10 @@
-"""`coassoc demo`: the whole idea on handwritten digits, without a network."""
+"""cluster scikit-learn's 1797 handwritten digits 20 times with k-means, find the consensus in three
+ways, and say how good it is. Needs no network and takes a few seconds.
+
+example:
+  coassoc demo
+  coassoc demo --output my-folder --force
+"""
 
 from __future__ import annotations
 
@@ -21,14 +27,6 @@ from ..report.comparison import scored, timed_fit
 from ..report.displays import plot_coassociation, save_drawing
 from . import Progress, common
 
-DESCRIPTION = """cluster scikit-learn's 1797 handwritten digits 20 times with k-means, find the consensus in three
-ways, and say how good it is. Needs no network and takes a few seconds."""
-
-EPILOG = """example:
-  coassoc demo
-  coassoc demo --output my-folder --force
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     told = "folder for the labels and the picture (default: coassoc-demo, or the next free name)"
@@ -38,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_seed_and_engine(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     folder = Path(args.output) if args.output is not None else _free_folder("coassoc-demo", args.force)
     files = {"labels": folder / "consensus.csv"}
     if find_spec("matplotlib") is not None:
@@ -80,7 +78,6 @@ def run(args: argparse.Namespace) -> int:
         picture = plot_coassociation(ensemble, labels["consensus"], max_blocks=300)
         save_drawing(picture, files["picture"], force=args.force)
     common.tell(args, result, _text(result))
-    return 0
 
 
 def _free_folder(name: str, force: bool) -> Path:

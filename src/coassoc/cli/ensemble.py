@@ -1,4 +1,13 @@
-"""`coassoc ensemble`: a table of features in, a table of clusterings out."""
+"""cluster a table of features many times, each time with another number of clusters, and write one column
+of labels per clustering: the input of `coassoc fit`.
+
+examples:
+  coassoc ensemble features.csv -o labels.parquet
+  coassoc ensemble features.csv --exclude species --scaling z -p 50 -k 2:30 -o labels.csv
+  coassoc ensemble features.npy --fit-sample 20000 --jobs 4 -o labels.npz
+  coassoc ensemble big.parquet --large -o labels.parquet
+  coassoc ensemble features.parquet --clusterer kmeans agglomerative --sample-fraction 0.5 -o labels.tsv
+"""
 
 from __future__ import annotations
 
@@ -17,17 +26,6 @@ from ..ensemble.io.writing import table_format, write_ensemble
 from ..report.plain_text import span
 from . import Progress, common
 from .common import positive, seed
-
-DESCRIPTION = """cluster a table of features many times, each time with another number of clusters, and write one column
-of labels per clustering: the input of `coassoc fit`."""
-
-EPILOG = """examples:
-  coassoc ensemble features.csv -o labels.parquet
-  coassoc ensemble features.csv --exclude species --scaling z -p 50 -k 2:30 -o labels.csv
-  coassoc ensemble features.npy --fit-sample 20000 --jobs 4 -o labels.npz
-  coassoc ensemble big.parquet --large -o labels.parquet
-  coassoc ensemble features.parquet --clusterer kmeans agglomerative --sample-fraction 0.5 -o labels.tsv
-"""
 
 SCALERS = {"z": StandardScaler, "minmax": MinMaxScaler}  # constant columns become 0
 # name on the command line -> (class of scikit-learn, settings)
@@ -70,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--quiet", action="store_true", help="no progress")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     common.check_paths(args, {"-o": args.output}, args.features)
     clusterers = []
     for name in args.clusterer:
@@ -88,7 +86,6 @@ def run(args: argparse.Namespace) -> int:
     facts = {"items": n, "partitions": p, "clusters": counts, "output": args.output}
     text = f"{n} items, {p} clusterings of {span(min(counts), max(counts))} clusters, in {args.output}"
     common.tell(args, facts, text, args.output)
-    return 0
 
 
 def _cluster(args: argparse.Namespace, **settings: Any) -> Ensemble:

@@ -1,4 +1,20 @@
-"""`coassoc fit`: label files in, one consensus column out."""
+"""find the consensus of the clusterings in a label table, and write it back as one more column.
+
+Without -k and -m the method and the number of clusters are chosen, and the first lines say how reliable the
+result is. Without --output the scores are printed and nothing is written.
+
+examples:
+  coassoc fit labels.csv
+  coassoc fit labels.csv --confidence -o with-consensus.csv
+  coassoc fit labels.csv -k 2:12 -o with-consensus.csv
+  coassoc fit labels.csv -k 10 -m kmeans -o with-consensus.csv
+  coassoc fit run1.csv run2.csv run3.csv --id cell -k 8 -o consensus.csv
+  coassoc fit cells.h5ad --columns 'leiden*' -k 12 -o cells-consensus.h5ad
+  coassoc fit big.parquet -k 50 --memory 2GB -o consensus.parquet
+  coassoc fit big.parquet -k 50 --dask tcp://host:8786 -o consensus.parquet
+  coassoc fit big/ -k 50 --dask tcp://host:8786 -o consensus/
+  cat labels.csv | coassoc fit - -k 10 -o - > with-consensus.csv
+"""
 
 from __future__ import annotations
 
@@ -30,24 +46,6 @@ from . import Progress, common, note
 _PART_ROWS = 1 << 20
 _LOCAL_ENGINES = ("auto", "native", "numpy")  # engines that work on a chunk
 
-DESCRIPTION = """find the consensus of the clusterings in a label table, and write it back as one more column.
-
-Without -k and -m the method and the number of clusters are chosen, and the first lines say how reliable the
-result is. Without --output the scores are printed and nothing is written."""
-
-EPILOG = """examples:
-  coassoc fit labels.csv
-  coassoc fit labels.csv --confidence -o with-consensus.csv
-  coassoc fit labels.csv -k 2:12 -o with-consensus.csv
-  coassoc fit labels.csv -k 10 -m kmeans -o with-consensus.csv
-  coassoc fit run1.csv run2.csv run3.csv --id cell -k 8 -o consensus.csv
-  coassoc fit cells.h5ad --columns 'leiden*' -k 12 -o cells-consensus.h5ad
-  coassoc fit big.parquet -k 50 --memory 2GB -o consensus.parquet
-  coassoc fit big.parquet -k 50 --dask tcp://host:8786 -o consensus.parquet
-  coassoc fit big/ -k 50 --dask tcp://host:8786 -o consensus/
-  cat labels.csv | coassoc fit - -k 10 -o - > with-consensus.csv
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument
@@ -72,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dask", metavar="ADDRESS", help="use a running Dask cluster, such as tcp://host:8786")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     _check_outputs(args)
     start = time.perf_counter()
     with common.input_paths(args) as paths, Progress("coassoc fit") as progress:
@@ -100,7 +98,6 @@ def run(args: argparse.Namespace) -> int:
     if result["chance"] is not None and not result["chance"]["exceeded"]:
         note(result["chance"]["warning"], "warning")
     common.tell(args, result, _text(result), args.output)
-    return 0
 
 
 def _check_outputs(args: argparse.Namespace) -> None:

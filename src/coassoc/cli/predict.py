@@ -1,4 +1,13 @@
-"""`coassoc predict`: label new rows with a saved model."""
+"""label new rows with a model that `coassoc fit --save` or model.save() wrote.
+
+A model of clusterings reads a table of labels, one of features (ConsensusClustering) a table of numbers. Columns are
+matched by name where the model knows names; other columns are left out.
+
+examples:
+  coassoc predict model.skops new.csv -o labelled.csv
+  coassoc predict model.skops new.parquet --name segment -o segments.parquet
+  coassoc predict model.skops new.csv -o - > labelled.csv
+"""
 
 from __future__ import annotations
 
@@ -16,17 +25,6 @@ from ..ensemble.io.table import Options, naming
 from ..ensemble.io.writing import joins_source
 from . import Progress, common
 
-DESCRIPTION = """label new rows with a model that `coassoc fit --save` or model.save() wrote.
-
-A model of clusterings reads a table of labels, one of features (ConsensusClustering) a table of numbers. Columns are
-matched by name where the model knows names; other columns are left out."""
-
-EPILOG = """examples:
-  coassoc predict model.skops new.csv -o labelled.csv
-  coassoc predict model.skops new.parquet --name segment -o segments.parquet
-  coassoc predict model.skops new.csv -o - > labelled.csv
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="the saved model")
@@ -36,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default="consensus", help="name of the new column (default: consensus)")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from ..consensus.persist import load
 
     common.check_paths(args, {"-o": args.output}, args.model, args.file)
@@ -57,7 +55,6 @@ def run(args: argparse.Namespace) -> int:
     result = {"model": type(model).__name__, "rows": len(labels), "unlabelled": int((labels < 0).sum()),
               "sizes": dict(zip(map(str, used.tolist()), sizes.tolist())), "output": args.output}  # fmt: skip
     common.tell(args, result, _text(result), args.output)
-    return 0
 
 
 def _new_rows(model: Any, path: Path) -> Any:

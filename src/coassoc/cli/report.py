@@ -1,4 +1,12 @@
-"""`coassoc report`: one HTML page about an ensemble and its consensus."""
+"""write one self-contained HTML page: the verdict, how many clusters, alternatives side by side, the
+clusters and known classes in them, the co-association, the bisecting tree, the confidence of each item, and outlying
+clusterings.
+
+examples:
+  coassoc report labels.csv -k 20 -o report.html
+  coassoc report with-consensus.csv --labels consensus -o report.html
+  coassoc report labels.csv --features measurements.csv --exclude postcode -o report.html
+"""
 
 from __future__ import annotations
 
@@ -10,16 +18,6 @@ from typing import Any
 from ..ensemble.io.reading import read_features
 from ..ensemble.io.writing import replacing
 from . import Progress, common, note
-
-DESCRIPTION = """write one self-contained HTML page: the verdict, how many clusters, alternatives side by side, the
-clusters and known classes in them, the co-association, the bisecting tree, the confidence of each item, and outlying
-clusterings."""
-
-EPILOG = """examples:
-  coassoc report labels.csv -k 20 -o report.html
-  coassoc report with-consensus.csv --labels consensus -o report.html
-  coassoc report labels.csv --features measurements.csv --exclude postcode -o report.html
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_output(parser, "the page (default: report.html)", default="report.html")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from ..report.page import render
     from ..report.summary import summarize
 
@@ -89,7 +87,6 @@ def run(args: argparse.Namespace) -> int:
     }
     wrote = f"Wrote {args.output} ({facts['bytes'] / 1e6:.2f} MB); open it in a browser."
     common.tell(args, facts, f"{answer['verdict']}\n{wrote}", args.output)
-    return 0
 
 
 def _title(labels: list[str]) -> str:

@@ -1,4 +1,12 @@
-"""`coassoc score`: how well a partition agrees with an ensemble."""
+"""score a partition against an ensemble: density, agreement with the clusterings, and with known classes.
+
+The partition is a column of the table itself (then left out of the ensemble), or of another file, joined by id.
+
+examples:
+  coassoc score with-consensus.csv --labels consensus
+  coassoc score with-consensus.csv --labels consensus --items items.csv
+  coassoc score labels.csv --labels-file other.csv --labels consensus --class-column truth --json
+"""
 
 from __future__ import annotations
 
@@ -16,16 +24,6 @@ from ..report.comparison import scored
 from ..report.tables import item_table
 from . import Progress, common
 
-DESCRIPTION = """score a partition against an ensemble: density, agreement with the clusterings, and with known classes.
-
-The partition is a column of the table itself (then left out of the ensemble), or of another file, joined by id."""
-
-EPILOG = """examples:
-  coassoc score with-consensus.csv --labels consensus
-  coassoc score with-consensus.csv --labels consensus --items items.csv
-  coassoc score labels.csv --labels-file other.csv --labels consensus --class-column truth --json
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
@@ -36,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_engine(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     common.check_paths(args, {"--items": args.items}, args.labels_file)
     if args.items is not None and table_format(args.items).one_array:
         raise ValueError(f"--items must end in one of {endings(several())}, got {args.items!r}.")
@@ -51,7 +49,6 @@ def run(args: argparse.Namespace) -> int:
             result["items_file"] = args.items
             write_labels(args.items, item_table(ensemble, labels, engine=args.engine), force=args.force)
     common.tell(args, result, _text(result), args.items)
-    return 0
 
 
 def score(ensemble: Any, labels: Any, engine: Any = "auto") -> dict[str, Any]:

@@ -1,4 +1,14 @@
-"""`coassoc select-k`: how many clusters the input supports, if any."""
+"""suggest a number of clusters, or say that the input supports none.
+
+From label files the clusterings are compared with themselves permuted, which only tells whether they agree more than
+chance. With --features FILE (numbers, one row per item) the whole pipeline is compared with Gaussian data of the same
+covariance, which can tell whether there are clusters at all.
+
+examples:
+  coassoc select-k labels.csv -k 2:15
+  coassoc select-k --features measurements.csv -k 2:10 --plot choose-k.png
+  coassoc select-k labels.parquet --json > choose-k.json
+"""
 
 from __future__ import annotations
 
@@ -8,18 +18,6 @@ from typing import Any
 from ..ensemble.io.reading import read_features
 from ..report.displays import check_drawing, plot_select_k, save_drawing
 from . import Progress, common
-
-DESCRIPTION = """suggest a number of clusters, or say that the input supports none.
-
-From label files the clusterings are compared with themselves permuted, which only tells whether they agree more than
-chance. With --features FILE (numbers, one row per item) the whole pipeline is compared with Gaussian data of the same
-covariance, which can tell whether there are clusters at all."""
-
-EPILOG = """examples:
-  coassoc select-k labels.csv -k 2:15
-  coassoc select-k --features measurements.csv -k 2:10 --plot choose-k.png
-  coassoc select-k labels.parquet --json > choose-k.json
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_seed_and_engine(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from ..consensus.auto.select_k import select_k
 
     if bool(args.labels) == (args.features is not None):
@@ -55,4 +53,3 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         save_drawing(plot_select_k(selection)[0], args.plot, force=args.force)
     common.tell(args, selection.to_dict(), str(selection))
-    return 0
