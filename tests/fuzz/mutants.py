@@ -53,30 +53,18 @@ def damaged(data: bytes, rng, others: list[bytes] = ()) -> bytes:
     for _ in range(rng.integers(1, 5)):
         if not data:
             return data
-        out, at = bytearray(data), int(rng.integers(len(data)))
-        size = int(min(1 << rng.integers(9), len(data) - at))
-        edit = int(rng.integers(9))
-        if edit <= 1:
-            out[at] ^= 1 << int(rng.integers(8))
-        elif edit == 2:
-            out[at] = _pick(rng, (0, 1, 0x7F, 0x80, 0xFF, 0x0A, 0x22, 0x2C))
-        elif edit == 3:
-            out[at : at + size] = rng.bytes(size)
-        elif edit == 4:
-            width = _pick(rng, (1, 2, 4, 8))
-            out[at : at + width] = (_pick(rng, _NUMBERS) % 256**width).to_bytes(width, _pick(rng, ("little", "big")))
-        elif edit == 5:
-            del out[at : at + size]
-        elif edit == 6:
-            place = int(rng.integers(len(out)))
-            out[place:place] = out[at : at + size]
-        elif edit == 7:
-            del out[at:]
-        elif others:
-            other = _pick(rng, others)
-            cut = int(rng.integers(len(other) + 1))
-            out[at : at + size] = other[cut : cut + size] if rng.random() < 0.7 else other[cut:]
-        data = bytes(out)
+        at, to, width = int(rng.integers(len(data))), int(rng.integers(len(data))), _pick(rng, (1, 2, 4, 8))
+        run = data[at : at + (1 << int(rng.integers(9)))]
+        number = _pick(rng, _NUMBERS) % 256**width
+        other = _pick(rng, others or [data])
+        spliced = other[int(rng.integers(len(other) + 1)) :]
+        size, new = _pick(rng, [
+            (1, bytes([data[at] ^ 1 << int(rng.integers(8))])), (1, bytes([data[at] ^ 1 << int(rng.integers(8))])),
+            (1, bytes([_pick(rng, (0, 1, 0x7F, 0x80, 0xFF, 0x0A, 0x22, 0x2C))])), (len(run), rng.bytes(len(run))),
+            (width, number.to_bytes(width, _pick(rng, ("little", "big")))), (len(run), b""), (len(data), b""),
+            (0, data[to : to + len(run)]), (len(run), spliced[: len(run)]), (len(run), spliced),
+        ])  # fmt: skip
+        data = data[:at] + new + data[at + size :]
     return data
 
 

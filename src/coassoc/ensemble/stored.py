@@ -28,10 +28,9 @@ _BESIDE_CODES = 16  # bytes per item that a fit in memory takes beside two copie
 class StoredEnsemble(Ensemble):
     """An ensemble whose labels are read block by block, when they are needed.
 
-    ``Ensemble(path)`` and ``Ensemble(dask_array)`` give one. Opening reads what the file declares about itself and its
-    first rows. The labels are counted (one pass) when the base clusters are first asked for, and coded (another) when
-    the codes are: into a temporary file of one byte per label in the common case, mapped into memory. A NumPy array of
-    compact codes is mapped as it is. On a cluster both passes are done by the workers and no code comes back.
+    ``Ensemble(path)`` and ``Ensemble(dask_array)`` give one. Opening reads the first rows. The labels are counted when
+    the base clusters are first asked for, and coded, in a second pass, when the codes are: into a temporary file mapped
+    into memory. A NumPy array of compact codes is mapped as it is. On a cluster the workers do both passes.
 
     Parameters
     ----------

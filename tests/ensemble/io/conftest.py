@@ -9,9 +9,11 @@ from coassoc.ensemble import StoredEnsemble
 from coassoc.ensemble.io import guard, writing
 
 
-@pytest.fixture
-def here(monkeypatch):
+@pytest.fixture(autouse=True)
+def here(request, monkeypatch):
     """Binary files are read in this process: the child reads the same (test_guard.py), but takes long to start."""
+    if request.module.__name__.endswith(("test_guard", "test_formats")):
+        return
     monkeypatch.setattr(guard, "GuardedTable", guard.open_here)
     monkeypatch.setattr(writing, "append_guarded", lambda found, *how: found.append(*how))
 

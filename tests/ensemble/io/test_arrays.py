@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from scipy.io import savemat
 
 import coassoc as ca
-from coassoc.cli import main
 from coassoc.ensemble import StoredEnsemble
 from oracle import label_rows as rows
-
-pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_archives_that_contradict_themselves_are_refused(tmp_path):
@@ -118,13 +113,3 @@ def test_cells_and_structures_are_left_alone(tmp_path):
     odd[:] = [[1, "a", [2], 3.5]] * 3
     savemat(tmp_path / "pool.mat", {"members": odd, "E": POOL, "opts": {"k": 3}, "name": "iris"})
     assert ca.read_ensemble(tmp_path / "pool.mat").names[0] == "E_0"
-
-
-def test_the_command_line_takes_a_pool(tmp_path, save, capsys):
-    path = tmp_path / "pool.mat"
-    save(path, members=POOL, gt=TRUTH)
-    for scale in ([], ["--memory", "10MB"]):
-        out = tmp_path / f"{len(scale)}.csv"
-        assert main(["fit", str(path), "-k", "4", "-m", "kmeans", "-o", str(out), "--json", *scale]) == 0
-        assert json.loads(capsys.readouterr().out)["partitions"] == 8
-    assert (tmp_path / "0.csv").read_text() == (tmp_path / "2.csv").read_text()

@@ -8,8 +8,6 @@ import pytest
 import coassoc as ca
 from oracle import label_rows as rows
 
-pytestmark = pytest.mark.usefixtures("here")
-
 
 def test_parquet_dictionaries_and_row_groups(tmp_path):
     pa = pytest.importorskip("pyarrow")

@@ -11,9 +11,6 @@ import coassoc as ca
 from coassoc.cli import main
 from coassoc.ensemble import StoredEnsemble
 
-pytestmark = pytest.mark.usefixtures("here")
-
-
 RNG = np.random.default_rng(0)
 TRUTH = RNG.integers(1, 5, size=120)
 POOL = np.column_stack([np.where(RNG.random(120) < 0.8, TRUTH, RNG.integers(1, 7, 120)) for _ in range(8)])

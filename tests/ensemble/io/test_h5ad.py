@@ -16,9 +16,6 @@ with warnings.catch_warnings():
     anndata = pytest.importorskip("anndata")
 
 N = 60
-pytestmark = pytest.mark.usefixtures("here")
-
-
 @pytest.fixture
 def cells(tmp_path):
     """A file as a single-cell workflow leaves it: expression, several clusterings, measurements."""

@@ -13,9 +13,6 @@ import coassoc as ca
 from coassoc.cli import main
 from oracle import label_rows as rows
 
-pytestmark = pytest.mark.usefixtures("here")
-
-
 RNG = np.random.default_rng(5)
 CENTRES = RNG.integers(0, 4, size=(3, 5))
 TABLE = CENTRES[RNG.integers(0, 3, size=80)]

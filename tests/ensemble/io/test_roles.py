@@ -9,8 +9,6 @@ import pytest
 
 import coassoc as ca
 
-pytestmark = pytest.mark.usefixtures("here")
-
 
 @pytest.mark.parametrize("name", ["Barcode", "customer_id", ""])
 def test_a_first_column_with_a_name_for_ids_holds_ids(read, name):

@@ -14,8 +14,6 @@ from fuzz.mutants import categorical, h5_file, npy, npy_header, parquet, zipped
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("h5py")
-pytestmark = pytest.mark.usefixtures("here")  # what takes memory or time is among the known files of tests/fuzz
-
 GOOD = "id,a,b\nx,0,1\ny,0,1\nz,1,0\n"
 NOISE = ("a,b\n" + "".join(f"{i * i % 977},{i * 7 % 13}\n" for i in range(3000))).encode()
 

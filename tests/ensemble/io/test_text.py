@@ -15,8 +15,6 @@ import coassoc as ca
 from coassoc.ensemble import StoredEnsemble
 from oracle import label_rows as rows
 
-pytestmark = pytest.mark.usefixtures("here")
-
 
 def test_numbers_as_column_names_are_a_header(tmp_path, read):
     pd = pytest.importorskip("pandas")

@@ -13,9 +13,6 @@ import coassoc as ca
 from coassoc.ensemble import StoredEnsemble
 from oracle import label_rows as rows
 
-pytestmark = pytest.mark.usefixtures("here")
-
-
 letters = st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00/")
 AWKWARD = ["\r", "a\r\nb", "\u2028", "\x1c", "\ufeff", "nan", "inf", "1e5", "a;b;c", "|", "True", "-"]
 AWKWARD += ["1_0", "\u0663", "index", "barcode", "id", "class", "5", "10", "Infinity", "\t,;|", ".", "n" * 300]

@@ -13,14 +13,14 @@ import numpy as np
 from ...core.counts import smallest_unsigned
 from ..encode import Dictionary
 from .cells import Content, arrow_array, cell_of, record_batch
-from .table import DamagedFile, Options, Piece, Table, h5py, pa
+from .table import DamagedFile, Options, Table, h5py, pa
 
 
 class NpyTable(Table):
     """An array of labels, mapped into memory."""
 
     name, suffixes, magic, packages = "npy", (".npy",), (b"\x93NUMPY",), ()
-    guarded, keeps_names, one_array = False, False, True
+    guarded, keeps_names, one_array, by_rows = False, False, True, True
     guess_ids = False  # columns have no names
 
     def __init__(self, path: Path, options: Options):
@@ -35,9 +35,6 @@ class NpyTable(Table):
             raise DamagedFile(f"an array of shape {array.shape} has not the size of the file: it is truncated")
         self.array: np.ndarray = _checked(array, path.name)
         self.n_rows, self.names = len(self.array), [str(j) for j in range(self.array.shape[1])]
-
-    def pieces(self) -> list[Piece]:
-        return self.row_pieces()
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
         for start, rows in [piece.where for piece in self.pieces()] if where is None else [where]:

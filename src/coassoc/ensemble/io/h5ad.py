@@ -17,7 +17,7 @@ import numpy as np
 from ..encode import as_objects, encode_column
 from ..tables import column_values
 from .cells import Content, arrow_array, label_of, record_batch
-from .table import DamagedFile, Options, Piece, Table, check_added, h5py, pa
+from .table import DamagedFile, Options, Table, check_added, h5py, pa
 
 _IDS = "\x00index"  # the name under which the index is read; no column can have it
 _TEXT = "coassoc-text"  # marks categories that are text although they look like numbers
@@ -27,7 +27,7 @@ class H5adTable(Table):
     """The columns of ``.obs``; its index holds the ids. Only hard links are followed: nothing else is in this file."""
 
     name, suffixes, magic = "h5ad", (".h5ad",), (b"\x89HDF\r\n\x1a\n",)
-    packages, extra, replaces = ("h5py", "pyarrow"), "anndata", True
+    packages, extra, replaces, by_rows = ("h5py", "pyarrow"), "anndata", True, True
     id_name, guess_ids, guess = _IDS, False, []
 
     def __init__(self, path: Path, options: Options):
@@ -41,9 +41,6 @@ class H5adTable(Table):
         names = [_text(name) for name in np.ravel(obs.attrs.get("column-order", []))] or list(obs)
         members = (name for name in dict.fromkeys(names) if self._member(obs, name) is not None)
         self.names = [name for name in members if name != self.index]
-
-    def pieces(self) -> list[Piece]:
-        return self.row_pieces()
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
         for start, rows in [piece.where for piece in self.pieces()] if where is None else [where]:

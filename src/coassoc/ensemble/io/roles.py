@@ -30,7 +30,7 @@ _FEWEST_ROWS = 20  # so few items may all be clusters of their own
 _FRAME_ROWS = 100  # a frame with fewer may hold a few new rows, whose labels need not repeat
 _MANY_VALUES = 20  # so many different numbers, none of them 0 or 1, are a measurement
 _MANY_COLUMNS = 200
-_CHOOSE = "Choose others with columns= (--columns), name the {} (--{})."
+_CHOOSE = "Choose with columns=, id_column=, class_column= (--columns, --id, --class-column)."
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,8 @@ class Choice:
         if not likely:
             return Roles(found, ids, classes)
         kept = [name for name in found if name not in likely]
-        warnings.warn(
-            f"{file}: by its name, {listing(likely)} holds known classes; the clusterings are "
-            f"{listing(kept)}. {_CHOOSE.format('classes with class_column=', 'class-column')}",
-            stacklevel=5,
-        )
+        what = f"by its name, {listing(likely)} holds known classes"
+        warnings.warn(f"{file}: {what}; the clusterings are {listing(kept)}. {_CHOOSE}", stacklevel=5)
         return Roles(kept, ids, likely[0] if classes is None else classes)
 
     def _excluded(self, name: str) -> bool:
@@ -127,11 +124,8 @@ class Choice:
                 "(columns=, --columns); to cluster measurements, use make_ensemble (coassoc ensemble); select-k "
                 "takes them by --features."
             )
-        warnings.warn(
-            f"{name}: left out {reasons_of(odd)}; the clusterings are {listing(kept)}. "
-            f"{_CHOOSE.format('ids with id_column=', 'id')}",
-            stacklevel=5,
-        )
+        what = f"left out {reasons_of(odd)}"
+        warnings.warn(f"{name}: {what}; the clusterings are {listing(kept)}. {_CHOOSE}", stacklevel=5)
         return replace(roles, partitions=kept)
 
 
@@ -177,11 +171,7 @@ def warn_of_odd_columns(frame: Any) -> None:
     is_text = isinstance(frame, np.ndarray) and frame.dtype.kind in "OSU"
     if not (is_frame or is_text) or len(frame.shape) != 2 or frame.shape[0] < _FRAME_ROWS:
         return
-    if is_text:
-        head = frame[:HEAD_ROWS]
-    else:
-        head = frame.slice(0, HEAD_ROWS) if hasattr(frame, "slice") else frame.head(HEAD_ROWS)
-    names, columns, _ = columns_of(head)
+    names, columns, _ = columns_of(frame.head(HEAD_ROWS) if hasattr(frame, "head") else frame[:HEAD_ROWS])
     odd = odd_columns({name: _present(column, HEAD_ROWS) for name, column in zip(names, columns)})
     odd |= dict.fromkeys(class_names([name for name in names if name not in odd]), "named like known classes")
     if odd:

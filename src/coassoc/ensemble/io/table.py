@@ -92,6 +92,7 @@ class Table:
     extra = "io"
     guarded = True  # whether a child process reads files that are not trusted
     is_text = False  # whether files may be gzip-compressed and written to standard output
+    by_rows = False  # whether any rows can be read alone: `where` is the first one and their number
     in_folders = False  # whether a folder of such files is one table
     keeps_names = True  # whether columns are known by names that could also mean ids or classes
     one_array = False  # whether it holds one column, or a table without names, ids and classes
@@ -127,12 +128,10 @@ class Table:
         raise NotImplementedError
 
     def pieces(self) -> list[Piece]:
-        """The table in pieces that can be read alone and in other processes; one by default."""
-        return [Piece(str(self.path), None, self.n_rows or 0)]
-
-    def row_pieces(self) -> list[Piece]:
-        """Pieces of `BLOCK_ROWS` rows; `where` is the first row and their number."""
+        """The table in pieces that can be read alone and in other processes."""
         n_rows = self.n_rows or 0
+        if not self.by_rows:
+            return [Piece(str(self.path), None, n_rows)]
         sizes = {start: min(BLOCK_ROWS, n_rows - start) for start in range(0, n_rows, BLOCK_ROWS)}
         return [Piece(str(self.path), [start, rows], rows) for start, rows in sizes.items()]
 
