@@ -13,7 +13,7 @@ from coassoc.engines import Native, Numpy
 from coassoc.engines import native as _native
 from coassoc.ensemble import Ensemble
 from coassoc.ensemble import ensemble as _ensemble
-from twins.cases import LEVELS, WIDTHS, make_ensemble, natives, needs_kernels
+from twins.cases import LEVELS, WIDTHS, make_ensemble, natives, needs_kernels, noisy_table
 
 pytestmark = needs_kernels
 
@@ -259,17 +259,6 @@ def test_what_is_not_one_item_per_row_keeps_its_rows(always):
 # -- trees -------------------------------------------------------------------------------------------------
 
 
-def alike(seed, n, *, missing=0.0, most=5):
-    """Items of a few kinds with some noise: most rows occur several times, in no order."""
-    rng = np.random.default_rng(seed)
-    p = int(rng.integers(2, 6))
-    kinds = rng.integers(most, size=(6, p))
-    table = np.where(rng.random((n, p)) < 0.15, rng.integers(most, size=(n, p)), kinds[rng.integers(6, size=n)])
-    table[rng.random((n, p)) < missing] = -1
-    table[:, 0] = np.maximum(table[:, 0], 0)  # every item has a label: one without takes the plain way
-    return table
-
-
 def described(tree, table):
     shape = (tree.to_newick(), tree.linkage_.tolist(), tree.n_leaves_, tree.n_iter_)
     labels = (tree.labels_.tolist(), tree.cut(2).tolist(), tree.predict(table).tolist())
@@ -288,8 +277,8 @@ TREES = [
 @pytest.mark.parametrize("how", TREES, ids=str)
 def test_trees_are_those_of_numpy_on_all_items(how, always):
     for seed in (0, 2, 5):
-        missing = 0.1 * (seed == 2)
-        table = alike(seed, 90 + 300 * seed, missing=missing, most=300 if seed == 5 else 5)  # 300: two bytes a code
+        # 300: two bytes a code
+        table = noisy_table(seed, 90 + 300 * seed, p=6, k=300 if seed == 5 else 3, missing=0.1 * (seed == 2))
         truth = described(ca.BisectingConsensus(random_state=seed, engine=Numpy(), **how).fit(table), table)
         for engine in (Native(n_threads=1), Native(n_threads=3, simd=LEVELS[seed % len(LEVELS)])):
             always.clear()
