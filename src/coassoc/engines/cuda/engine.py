@@ -325,24 +325,28 @@ class CudaRows(Rows):
 # -- k-means++: one distance per row, one running sum per block of rows, exact int64 totals --------------------
 
 
-class SeedRule:
-    """How rows are compared: what every round needs of the weights and numbers of clusters, computed once."""
+class CudaSeeding(Seeding):
+    """Distances on the GPU, and what its kernels need of the weights and numbers of clusters to compare rows."""
 
-    def __init__(self, weights: np.ndarray, n_clusters: np.ndarray, has_missing: bool, codes: Any):
+    def __init__(self, rows: CudaRows, weights: np.ndarray):
+        self.rows, self.total = rows, rows.n_copies
         self.weights = np.asarray(weights).astype(np.uint32)
-        self.n_clusters = n_clusters
-        self.has_missing = has_missing
-        p, most = len(n_clusters), int(n_clusters.max())
+        self.n_clusters, self.has_missing = rows.layout.n_clusters, rows.has_missing
+        p, most, largest = rows.layout.n_partitions, int(self.n_clusters.max()), int(np.sum(weights))
         self.low = most < 128  # bit 7 of a byte code is free
         #: four partitions per word; with more than 255 clusters no byte value is left for a missing label
         self.in_bytes = bool(
-            codes.dtype == np.uint8
+            rows.codes.dtype == np.uint8
             and p % 4 == 0
             and p <= 128
-            and (self.weights == (ONE_SIDED if has_missing else 1)).all()
-            and not (has_missing and most > 255)
+            and (self.weights == (ONE_SIDED if self.has_missing else 1)).all()
+            and not (self.has_missing and most > 255)
         )
-        self._missing = np.minimum(n_clusters, 255).astype(np.uint8)
+        self._missing = np.minimum(self.n_clusters, 255).astype(np.uint8)
+        self._dtype = next(t for t in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(t).max)
+        self._distance: Any = None  # None: no row chosen yet
+        self._running: Any = None  # running sums over blocks of SEED_ROWS rows
+        self._sums: Any = None  # the array behind them
 
     def pack(self, chosen: np.ndarray) -> np.ndarray:
         """Rows of byte codes as the kernel reads them: the codes, 0x80 where there is a label, k_j."""
@@ -350,18 +354,6 @@ class SeedRule:
         seen = (chosen < self.n_clusters).view(np.uint8) << 7
         packed = np.concatenate((chosen, seen, self._missing), axis=None)
         return packed.view([("bytes", np.uint8, (packed.nbytes,))])
-
-
-class CudaSeeding(Seeding):
-    def __init__(self, rows: CudaRows, weights: np.ndarray):
-        self.rows = rows
-        self._rule = SeedRule(weights, rows.layout.n_clusters, rows.has_missing, rows.codes)
-        self.total = rows.n_copies
-        largest = int(np.sum(weights))
-        self._dtype = next(t for t in (np.uint8, np.uint16, np.uint32) if largest <= np.iinfo(t).max)
-        self._distance: Any = None  # None: no row chosen yet
-        self._running: Any = None  # running sums over blocks of SEED_ROWS rows
-        self._sums: Any = None  # the array behind them
 
     def locate(self, targets: np.ndarray) -> np.ndarray:
         rows, targets = self.rows, np.asarray(targets, dtype=np.int64)
@@ -375,7 +367,7 @@ class CudaSeeding(Seeding):
     def potentials(self, candidates: np.ndarray) -> np.ndarray:
         device, rows = self.rows.device, self.rows
         sums = device.zeros(len(candidates), np.uint64)
-        device.seed_rows(rows.codes, candidates, self._rule, self._distance, rows.copies, sums, add=False)
+        device.seed_rows(rows.codes, candidates, self, self._distance, rows.copies, sums, add=False)
         return device.get(sums).astype(np.int64)
 
     def add(self, row: np.ndarray) -> None:
@@ -384,7 +376,7 @@ class CudaSeeding(Seeding):
         distance = rows._empty(rows.n_rows, self._dtype) if first else self._distance
         if self._sums is None:
             self._sums = device.zeros(-(-rows.n_rows // SEED_ROWS), np.uint64)
-        device.seed_rows(rows.codes, row[None], self._rule, distance, rows.copies, self._sums, add=True, first=first)
+        device.seed_rows(rows.codes, row[None], self, distance, rows.copies, self._sums, add=True, first=first)
         self._distance, self._running = distance, device.running(self._sums)
         self.total = int(device.get(self._running[-1:])[0])
 
