@@ -219,7 +219,7 @@ def check_ids(ids: np.ndarray, column: str) -> np.ndarray:
     if len(known) < len(values) or known & {None, ""}:
         counts = Counter(values)
         row = next(row for row, value in enumerate(values) if value in (None, "") or counts[value] > 1)
-        fault = f"repeats {str(values[row])[:80]!r}" if values[row] else "is empty"
+        fault = "is empty" if values[row] in (None, "") else f"repeats {str(values[row])[:80]!r}"
         what = "the ids" if column.startswith("\x00") else f"id_column {column!r}"
         raise ValueError(f"{what}: row {row + 1} {fault}; ids must differ, or pass id_column=False (--no-id).")
     return ids

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -175,13 +176,9 @@ def listing(names: Sequence[str]) -> str:
 
 def open_file(path: Path) -> BinaryIO:
     """A regular file, open for reading."""
-    if path.is_dir():
-        raise IsADirectoryError(21, "is a folder", str(path))
     if not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(
-            f"{path.name} is a pipe or a device, which has no end or cannot be read twice; write it to a file, or send "
-            "it to standard input (-)."
-        )
+        way_out = "write it to a file, or send it to standard input (-)"
+        raise ValueError(f"{path.name} is a pipe or a device, which cannot be read twice; {way_out}.")
     return open(path, "rb")
 
 
@@ -205,15 +202,8 @@ def naming(path: Path) -> Iterator[None]:
             if path.name in str(error):
                 raise
             raise ValueError(f"{path.name}: {error}") from error
-        if not isinstance(error, (ValueError, OSError, DamagedFile)) and _is_ours(error):
+        ours = extract_tb(error.__traceback__)[-1].filename.startswith(_OURS)
+        if ours and not isinstance(error, (ValueError, OSError, DamagedFile)):
             raise
         reason = " ".join(str(error).split())[:120].rstrip(".") or type(error).__name__
         raise ValueError(f"{path.name} is damaged or protected ({reason}); write it again.") from error
-
-
-def _is_ours(error: BaseException) -> bool:
-    """Whether an error was raised in a file of this package."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS)
