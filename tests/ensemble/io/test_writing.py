@@ -112,6 +112,14 @@ def test_labels_go_back_into_the_table_they_came_from(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.csv", "out.csv"]
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "xlsx"])
+def test_text_labels_beside_numbers_and_missing_ones(tmp_path, suffix):
+    labels = np.array(["a", None, 1, "NA", 1], dtype=object)
+    ca.write_labels(tmp_path / f"t.{suffix}", labels, ids=list("vwxyz"))
+    one = "1" if suffix == "parquet" else 1  # whose columns have one type
+    assert rows(ca.read_ensemble(tmp_path / f"t.{suffix}")) == [("a",), (None,), (one,), ("NA",), (one,)]
+
+
 def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
     target = tmp_path / "out.csv"
     target.write_text("before")

@@ -132,7 +132,7 @@ def write_labels(
     found = table_format(path, format, source)
     if found.one_array and len(given) > 1:
         raise ValueError(f"labels: {found.name} files hold one column; end the name in one of {endings(several())}.")
-    columns = {key: _column(one) for key, one in given.items()}
+    columns = given if found.one_array else {key: _column(one) for key, one in given.items()}
     if joins_source(path, source, format):
         files, origin = find_format(Path(source))
         options = Options(delimiter=delimiter, header=header, trusted=trusted)
