@@ -22,16 +22,11 @@ kernels = _native._kernels
 
 def by_dict(codes):
     """Index of each different row, how often it occurs, and for each row its like: a dict of bytes."""
-    codes = np.ascontiguousarray(codes)
-    numbers, first, counts, inverse = {}, [], [], []
-    for i, row in enumerate(codes.view(f"V{codes.shape[1] * codes.itemsize}").ravel().tolist()):
-        number = numbers.setdefault(row, len(first))
-        if number == len(first):
-            first.append(i)
-            counts.append(0)
-        counts[number] += 1
-        inverse.append(number)
-    return first, counts, inverse
+    codes, numbers = np.ascontiguousarray(codes), {}
+    rows = codes.view(f"V{codes.shape[1] * codes.itemsize}").ravel().tolist()
+    inverse = [numbers.setdefault(row, len(numbers)) for row in rows]
+    _, first, counts = np.unique(inverse, return_index=True, return_counts=True)
+    return first.tolist(), counts.tolist(), inverse
 
 
 def equal_groups(groups, truth):

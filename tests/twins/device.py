@@ -6,7 +6,7 @@ gap bytes and the sums modulo 2**32 included, so that a wrong bound or a wrong d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,22 +24,6 @@ class OnDevice(np.ndarray):
         return np.array(self)
 
 
-@dataclass
-class Job:
-    narrow: np.ndarray
-    exact: np.ndarray
-    starts: np.ndarray
-    bound: int
-    narrow_shift: int
-    exact_shift: int
-    drift: np.ndarray | None
-    count: bool
-    fresh: bool
-    n_moved: int = 0
-    n_scored: int = 0
-    n_redone: int = 0
-
-
 class NumpyDevice:
     """Twin of a GPU with `memory` bytes; `keep_counts=False` acts like a table too large for incremental counts."""
 
@@ -47,7 +31,7 @@ class NumpyDevice:
         self.number = 0
         self.memory = memory
         self.keep_counts = keep_counts
-        self.jobs: list[Job] = []
+        self.jobs: list[SimpleNamespace] = []
 
     # -- memory --------------------------------------------------------------------------------------------
 
@@ -82,13 +66,15 @@ class NumpyDevice:
 
     # -- passes --------------------------------------------------------------------------------------------
 
-    def assign_job(self, narrow, values, starts, bound, narrow_shift, exact_shift, drift, *, count, fresh, few) -> Job:
+    def assign_job(self, narrow, values, starts, bound, narrow_shift, exact_shift, drift, *, count, fresh, few) -> Any:
         keep = count and (self.keep_counts or (few and not fresh))
-        job = Job(narrow, values, starts, bound, narrow_shift, exact_shift, drift, keep, fresh)
+        tables = {"narrow": narrow, "exact": values, "starts": starts, "drift": drift, "bound": bound}
+        tables |= {"narrow_shift": narrow_shift, "exact_shift": exact_shift}
+        job = SimpleNamespace(**tables, count=keep, fresh=fresh, n_moved=0, n_scored=0, n_redone=0)
         self.jobs.append(job)
         return job
 
-    def assign_rows(self, job: Job, codes, labels, gaps, copies, alpha) -> None:
+    def assign_rows(self, job, codes, labels, gaps, copies, alpha) -> None:
         active = np.ones(len(codes), dtype=bool)
         if job.drift is not None:
             shift = job.drift[labels].view(np.ndarray)
@@ -117,7 +103,7 @@ class NumpyDevice:
             if not job.fresh:
                 np.subtract.at(alpha, (lines, old[moved, None]), weight[:, None])
 
-    def moved(self, job: Job) -> int:
+    def moved(self, job) -> int:
         return job.n_moved
 
     def count_rows(self, codes, starts, table_rows, labels, copies, alpha) -> None:
