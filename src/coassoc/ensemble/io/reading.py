@@ -22,7 +22,7 @@ from ..ensemble import Ensemble
 from .cells import MISSING, arrow_array, ids_in, is_number, record_batch
 from .coding import FileBlock, Source, batch_columns, gather, is_dask
 from .guard import open_table
-from .roles import HEAD_ROWS, Choice
+from .roles import HEAD_ROWS, look, roles_of
 from .table import Options, Table, naming
 
 _FEATURE_MISSING = {"?", *map(str.lower, MISSING)}
@@ -144,17 +144,17 @@ class LabelFile(Source):
     table: Table
 
     def __init__(self, path: Path, **options: Any):
-        self.path, choice = path, Choice(Options(**options))
+        self.path = path
         with naming(path):
-            self.table, self.format = open_table(path, choice.options)
+            self.table, self.format = open_table(path, Options(**options))
             for note in self.table.notes:
                 warnings.warn(note, stacklevel=4)
-            self.roles = choice.roles(self.table)
+            self.roles = roles_of(self.table)
             batches = self._read(self.roles.all)
             first = [next(batches)]
             while sum(map(len, first)) < HEAD_ROWS and (batch := next(batches, None)) is not None:
                 first.append(batch)
-            roles = choice.look(self.roles, self.table, first)
+            roles = look(self.roles, self.table, first)
             self._started: Iterator[Any] | None = chain(first, batches)
             if roles != self.roles:
                 batches.close()

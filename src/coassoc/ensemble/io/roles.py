@@ -19,7 +19,7 @@ import numpy as np
 from ..encode import Dictionary
 from ..tables import columns_of
 from .coding import batch_columns
-from .table import Options, Table, listing
+from .table import Table, listing
 
 ID_NAMES = ("", "id", "ids", "index", "item", "item_id", "barcode", "cell_barcode", "unnamed: 0", "__index_level_0__")
 CLASS_NAMES = ("class", "classes", "truth", "ground_truth", "target")
@@ -46,87 +46,77 @@ class Roles:
         return list(dict.fromkeys(name for name in (self.ids, self.classes, *self.partitions) if name is not None))
 
 
-class Choice:
-    """What the user said about columns, as `read_ensemble` takes it."""
+def roles_of(table: Table) -> Roles:
+    """The parts that the columns of a table play, by what the user said and by their names."""
+    options, names, file = table.options, table.names, table.path.name
+    guess = options.columns is None and table.guess_ids
+    ids, classes = (name if isinstance(name, str) else None for name in (options.id_column, options.class_column))
+    for name, argument in ((ids, "id_column"), (classes, "class_column")):
+        if name is not None and name not in names:
+            raise ValueError(f"{argument}: {file} has no column {name!r}; it has {listing(names)}.")
+    if ids is None and options.id_column is not False:
+        first = names[0] if table.guess_ids and names else None
+        usual = first is not None and is_id_name(first) and first not in (options.columns or ())
+        ids = first if usual else table.id_name
+    excluded = {name for name in names for given in options.exclude if name == given or fnmatchcase(name, given)}
+    if classes is None and options.class_column is not False:
+        usual_names = (name for name in names if guess and is_class_name(name) and name not in excluded)
+        classes = next(usual_names, table.class_name)
+    found = [name for name in _chosen(table) if name not in {ids, classes} | excluded]
+    if not found:
+        raise ValueError(f"{file} has no column of labels left; it has {listing(names)}{table.hint}.")
+    likely = class_names(found) if guess and options.class_column is None else []
+    if not likely:
+        return Roles(found, ids, classes)
+    kept = [name for name in found if name not in likely]
+    what = f"by its name, {listing(likely)} holds known classes"
+    warnings.warn(f"{file}: {what}; the clusterings are {listing(kept)}. {_CHOOSE}", stacklevel=5)
+    return Roles(kept, ids, likely[0] if classes is None else classes)
 
-    def __init__(self, options: Options):
-        columns, exclude = options.columns, options.exclude
-        self.patterns = [columns] if isinstance(columns, str) else None if columns is None else list(columns)
-        self.exclude = [exclude] if isinstance(exclude, str) else list(exclude)
-        self.id_column, self.class_column = options.id_column, options.class_column
-        self.options = replace(options, columns=self.patterns, exclude=self.exclude)
 
-    def roles(self, table: Table) -> Roles:
-        """The parts that the columns of a table play, by their names."""
-        guess, file = self.patterns is None and table.guess_ids, table.path.name
-        ids, classes = (name if isinstance(name, str) else None for name in (self.id_column, self.class_column))
-        for name, argument in ((ids, "id_column"), (classes, "class_column")):
-            if name is not None and name not in table.names:
-                raise ValueError(f"{argument}: {file} has no column {name!r}; it has {listing(table.names)}.")
-        if ids is None and self.id_column is not False:
-            first = table.names[0] if table.guess_ids and table.names else None
-            usual = first is not None and is_id_name(first) and first not in (self.patterns or ())
-            ids = first if usual else table.id_name
-        if classes is None and self.class_column is not False:
-            usual_names = filter(is_class_name, table.names if guess else ())
-            classes = next((name for name in usual_names if not self._excluded(name)), table.class_name)
-        found = self._partitions(table, {ids, classes})
-        likely = class_names(found) if guess and self.class_column is None else []
-        if not likely:
-            return Roles(found, ids, classes)
-        kept = [name for name in found if name not in likely]
-        what = f"by its name, {listing(likely)} holds known classes"
-        warnings.warn(f"{file}: {what}; the clusterings are {listing(kept)}. {_CHOOSE}", stacklevel=5)
-        return Roles(kept, ids, likely[0] if classes is None else classes)
+def _chosen(table: Table) -> list[str]:
+    """Names of the partitions, in the order asked for."""
+    names, patterns, file = table.names, table.options.columns, table.path.name
+    if patterns is None and table.guess == []:
+        raise ValueError(
+            f"columns must say which columns of {file} are clusterings, for example columns='leiden*' "
+            f"(--columns 'leiden*'); it has {listing(names)}."
+        )
+    if patterns is None:
+        return table.guess or names
+    found, known = [], set(names)
+    for pattern in patterns:
+        matches = [pattern] if pattern in known else [name for name in names if fnmatchcase(name, pattern)]
+        if not matches:
+            raise ValueError(f"columns: {file} has no column {pattern!r}; it has {listing(names)}{table.hint}.")
+        found += matches
+    return list(dict.fromkeys(found))
 
-    def _excluded(self, name: str) -> bool:
-        return any(name == pattern or fnmatchcase(name, pattern) for pattern in self.exclude)
 
-    def _partitions(self, table: Table, aside: set[str | None]) -> list[str]:
-        """Names of the partitions, in the order asked for."""
-        names, file = table.names, table.path.name
-        if self.patterns is None and table.guess == []:
-            raise ValueError(
-                f"columns must say which columns of {file} are clusterings, for example columns='leiden*' "
-                f"(--columns 'leiden*'); it has {listing(names)}."
-            )
-        found: list[str] = list(table.guess or names) if self.patterns is None else []
-        known = set(names)
-        for pattern in self.patterns or ():
-            matches = [pattern] if pattern in known else [name for name in names if fnmatchcase(name, pattern)]
-            if not matches:
-                raise ValueError(f"columns: {file} has no column {pattern!r}; it has {listing(names)}{table.hint}.")
-            found += matches
-        found = [name for name in dict.fromkeys(found) if name not in aside and not self._excluded(name)]
-        if not found:
-            raise ValueError(f"{file} has no column of labels left; it has {listing(names)}{table.hint}.")
-        return found
-
-    def look(self, roles: Roles, table: Table, batches: Sequence[Any]) -> Roles:
-        """The same roles without columns that hold no clustering, judged by the first rows, those of `batches`."""
-        if self.patterns is not None or not table.inspect:
-            return roles
-        values: dict[str, list[Any]] = {name: [] for name in roles.partitions}
-        left, name = HEAD_ROWS, table.path.name
-        for batch in batches:
-            for partition, column in zip(roles.partitions, batch_columns(batch, roles.partitions)):
-                values[partition] += _present(column, left)
-            left = max(0, left - len(batch))
-        n_rows = table.n_rows or max(map(len, values.values()))
-        warn_of_transposed(name, n_rows, len(roles.partitions))
-        odd = odd_columns(values)
-        if not odd:
-            return roles
-        kept = [partition for partition in roles.partitions if partition not in odd]
-        if not kept:
-            raise ValueError(
-                f"{name}: no column is a clustering: {reasons_of(odd)}{table.hint}. Name the columns that are "
-                "(columns=, --columns); to cluster measurements, use make_ensemble (coassoc ensemble); select-k "
-                "takes them by --features."
-            )
-        what = f"left out {reasons_of(odd)}"
-        warnings.warn(f"{name}: {what}; the clusterings are {listing(kept)}. {_CHOOSE}", stacklevel=5)
-        return replace(roles, partitions=kept)
+def look(roles: Roles, table: Table, batches: Sequence[Any]) -> Roles:
+    """The same roles without columns that hold no clustering, judged by the first rows, those of `batches`."""
+    if table.options.columns is not None or not table.inspect:
+        return roles
+    values: dict[str, list[Any]] = {name: [] for name in roles.partitions}
+    left, name = HEAD_ROWS, table.path.name
+    for batch in batches:
+        for partition, column in zip(roles.partitions, batch_columns(batch, roles.partitions)):
+            values[partition] += _present(column, left)
+        left = max(0, left - len(batch))
+    warn_of_transposed(name, table.n_rows or max(map(len, values.values())), len(roles.partitions))
+    odd = odd_columns(values)
+    if not odd:
+        return roles
+    kept = [partition for partition in roles.partitions if partition not in odd]
+    if not kept:
+        raise ValueError(
+            f"{name}: no column is a clustering: {reasons_of(odd)}{table.hint}. Name the columns that are "
+            "(columns=, --columns); to cluster measurements, use make_ensemble (coassoc ensemble); select-k "
+            "takes them by --features."
+        )
+    what = f"left out {reasons_of(odd)}"
+    warnings.warn(f"{name}: {what}; the clusterings are {listing(kept)}. {_CHOOSE}", stacklevel=5)
+    return replace(roles, partitions=kept)
 
 
 def is_id_name(name: str) -> bool:

@@ -54,7 +54,7 @@ class TooLarge(ValueError):
 class Options:
     """What a user may say about a file, as of `read_ensemble`; a format ignores what does not concern it."""
 
-    columns: Any = None
+    columns: Any = None  # names and patterns; one of them may come alone
     exclude: Any = ()
     id_column: str | bool | None = None
     class_column: str | bool | None = None
@@ -63,6 +63,11 @@ class Options:
     header: bool | None = None
     max_bytes: int | None = None
     trusted: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("columns", "exclude"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, [given] if isinstance(given, str) else list(given))
 
     def allowed(self, files: Sequence[Path]) -> int:
         """Bytes that these files may unpack to."""
