@@ -92,7 +92,9 @@ def transposed_blocks(table: np.ndarray, low: np.ndarray) -> Iterator[tuple[int,
     """First row and transposed cells (p, rows) of each block, minus `low`, as indices."""
     step = max(1, _BLOCK_CELLS // table.shape[1])
     for start in range(0, len(table), step):
-        yield start, table[start : start + step].T.astype(np.intp, order="C") - low[:, None]
+        columns = table[start : start + step].T.astype(np.intp, order="C")
+        columns -= low[:, None]
+        yield start, columns
 
 
 def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
