@@ -16,6 +16,7 @@ with warnings.catch_warnings():
     anndata = pytest.importorskip("anndata")
 
 N = 60
+pytestmark = pytest.mark.filterwarnings("ignore:::anndata")
 @pytest.fixture
 def cells(tmp_path):
     """A file as a single-cell workflow leaves it: expression, several clusterings, measurements."""
@@ -38,16 +39,8 @@ def cells(tmp_path):
     data = anndata.AnnData(X=rng.normal(size=(N, 4)).astype(np.float32), obs=obs)
     data.obsm["X_pca"] = rng.normal(size=(N, 2))
     path = tmp_path / "cells.h5ad"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        data.write_h5ad(path)
+    data.write_h5ad(path)
     return path, obs
-
-
-def read_back(path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return anndata.read_h5ad(path)
 
 
 def test_columns_are_chosen_by_name_or_pattern(cells):
@@ -77,13 +70,13 @@ def test_the_consensus_comes_back_as_a_categorical_column_anndata_reads(cells, t
     labels[5] = -1
     out = tmp_path / "out.h5ad"
     ca.write_labels(out, labels, source=path)
-    data = read_back(out)
+    data = anndata.read_h5ad(out)
     column = data.obs["consensus"]
     assert isinstance(column.dtype, pd.CategoricalDtype)
     assert column.isna().tolist() == (labels < 0).tolist()
     assert column.dropna().astype(int).tolist() == labels[labels >= 0].tolist()
     # everything else is as it was
-    before = read_back(path)
+    before = anndata.read_h5ad(path)
     assert (data.X == before.X).all()
     assert (data.obsm["X_pca"] == before.obsm["X_pca"]).all()
     pd.testing.assert_frame_equal(data.obs.drop(columns="consensus"), before.obs)
@@ -96,7 +89,7 @@ def test_an_existing_column_is_kept_unless_forced(cells, tmp_path):
         ca.write_labels(tmp_path / "out.h5ad", np.zeros(N, int), source=path, name="louvain")
     assert not (tmp_path / "out.h5ad").exists()
     ca.write_labels(path, np.zeros(N, int), source=path, name="louvain", force=True)
-    assert read_back(path).obs["louvain"].tolist() == ["0"] * N
+    assert anndata.read_h5ad(path).obs["louvain"].tolist() == ["0"] * N
 
 
 def test_labels_of_another_length_are_refused(cells, tmp_path):
@@ -109,7 +102,7 @@ def test_a_new_h5ad_opens_in_anndata(tmp_path):
     ensemble = ca.Ensemble([[0, "x"], [1, None], [-1, "y"]])
     ensemble.item_ids = np.array(["p", "q", "r"])
     ca.write_ensemble(tmp_path / "new.h5ad", ensemble)
-    obs = read_back(tmp_path / "new.h5ad").obs
+    obs = anndata.read_h5ad(tmp_path / "new.h5ad").obs
     assert obs.index.tolist() == ["p", "q", "r"]
     assert obs["partition_1"].isna().tolist() == [False, True, False]
     assert obs["partition_1"].dropna().tolist() == ["x", "y"]

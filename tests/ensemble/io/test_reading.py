@@ -112,21 +112,6 @@ def test_files_without_ids_stand_side_by_side(tmp_path):
         ca.read_ensemble([tmp_path / "ids.csv", tmp_path / "three.npy"])
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.h5ad"])
-def test_a_large_file_is_read_like_a_small_one(tmp_path, name, ensemble, capsys):
-    pytest.importorskip({"t.h5ad": "h5py"}.get(name, "pyarrow"))
-    path, out = tmp_path / name, tmp_path / f"out.{name}"
-    ca.write_ensemble(path, ensemble)
-    options = ["--columns", "[a-d]", "--engine", "numpy", "-k", "3", "-o", str(out), "--force"]
-    written = []
-    for extra in ([], ["--memory", "100kB"]):
-        assert main(["fit", str(path), *options, *extra]) == 0
-        found = ca.read_ensemble(out, columns="consensus")
-        written.append((found.partition(0).tolist(), found.item_ids.tolist()))
-    assert written[0] == written[1] and written[0][1] == IDS.tolist()
-    assert capsys.readouterr().out.count("80 items, 4 clusterings of") == 2
-
-
 def test_a_named_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "t.csv")
     for read in (ca.read_ensemble, ca.Ensemble):
