@@ -54,7 +54,8 @@ class _Text:
         if self.at > self.allowed:
             raise TooLarge(self.path, int(self.allowed))
         if b"\x00" in data:
-            raise ValueError("holds NUL bytes: neither UTF-8 text nor a file of another known kind; save it as text.")
+            what = "holds NUL bytes: it is neither UTF-8 text (perhaps UTF-16) nor a file of another known kind"
+            raise ValueError(f"{what}; save it as UTF-8 text.")
         return data
 
 
