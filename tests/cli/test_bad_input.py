@@ -40,7 +40,7 @@ WRONG = {
     "fit features.csv": "'x', 'y' (measurements) | coassoc ensemble",
     "fit features.csv --columns x": "labels, not measurements: column x, row 0 is 0.5 | --exclude",
     "fit x.xlsx": "x.xlsx is named .xlsx but holds something else | --format csv",
-    "fit x.xls": "x.xls | neither UTF-8 text nor a file of another known kind; save",
+    "fit x.xls": "x.xls | neither UTF-8 text (perhaps UTF-16) nor a file of another known kind; save",
     "fit x.parquet": "x.parquet is damaged or protected | write it again",
     "fit good.csv --columns z": "columns: good.csv has no column 'z' | it has 'id', 'a'",
     "fit good.csv --exclude *": "no column of labels left | it has 'id', 'a'",

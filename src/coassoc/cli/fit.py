@@ -289,7 +289,8 @@ def summary(
 def _text(result: dict[str, Any]) -> str:
     scores, sizes, columns = result["scores"], result["cluster_sizes"], result["columns"]
     low, high = result["base_clusters"]
-    head = f"{result['items']:,} items, {result['partitions']} clusterings of {plain_text.span(low, high)} clusters"
+    clusterings = f"{result['partitions']} clustering{'s' * (result['partitions'] != 1)}"
+    head = f"{result['items']:,} items, {clusterings} of {plain_text.span(low, high)} clusters"
     names = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
     row = {name: {**result, **scores}[name] for name in ("method", "clusters", "density", "ensemble_nmi")}
     row["seconds"] = result["seconds"]["fit"]

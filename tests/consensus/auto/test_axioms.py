@@ -204,3 +204,23 @@ def test_groups_that_no_clustering_joins_are_never_one_cluster(seeds):
         members = [6 * group + rng.integers(0, own[group]) for own in parts]
         answer = fit(np.stack(members, axis=1))
         assert all(len(np.unique(group[answer.labels_ == c])) == 1 for c in range(answer.n_clusters_))
+
+
+@pytest.mark.parametrize(("k", "labelled", "noise"), [(5, 3, 0.0), (5, 4, 0.05), (8, 6, 0.02)])
+def test_groups_that_no_clustering_joins_stay_apart_where_each_labels_some_of_them(k, labelled, noise):
+    rng = np.random.default_rng(0)
+    group, table = np.repeat(np.arange(k), 60), np.full((60 * k, 20), np.nan)
+    for j in range(20):
+        seen = np.isin(group, rng.permutation(k)[:labelled])
+        table[seen, j] = noisy(rng, group, noise)[seen]
+    answer = fit(table)
+    assert answer.n_clusters_ == k and adjusted_rand_score(group, answer.labels_) == 1
+    assert answer.supported_ is (None if noise == 0 else True)
+
+
+def test_clusterings_that_divide_no_items_in_common_are_not_called_chance():
+    table = np.full((90, 3), np.nan)
+    for j in range(3):
+        table[30 * j : 30 * (j + 1), j] = np.arange(30) % 3
+    answer = fit(table)
+    assert answer.supported_ is None and "No two clusterings divide items that both label" in answer.verdict_

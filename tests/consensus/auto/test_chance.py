@@ -63,7 +63,7 @@ def test_clusterings_that_do_not_differ_confirm_nothing_and_the_verdict_says_why
     labels, trivial = rng.integers(0, 4, 200), np.zeros(200)
     holes = np.where(rng.random((200, 4)) < 0.2, np.nan, labels[:, None])
     for table, k, words in (
-        (holes, 4, "All 4 clusterings are the same"),
+        (holes, 4, "All 4 clusterings are the same where they label the same items"),
         (np.stack([labels, trivial, trivial], axis=1), 4, "Only one clustering has more than one cluster"),
         (np.stack([labels, labels, trivial], axis=1), 4, "The 2 clusterings of more than one cluster are the same"),
         (np.where(np.isnan(holes), np.nan, 0.0), 1, "No clustering has more than one cluster"),

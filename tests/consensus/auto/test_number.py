@@ -62,6 +62,41 @@ def test_one_number_in_all_members_is_kept_where_two_of_its_groups_are_close():
     assert answer.n_clusters_ == 4 and adjusted_rand_score(truth, answer.labels_) > 0.9
 
 
+def test_the_number_of_all_members_is_named_where_their_groups_make_two():
+    """Eight groups in two families, 40 % of the labels drawn anew within the family."""
+    rng = np.random.default_rng(1)
+    truth = np.repeat(np.arange(8), 50)
+    members = [np.where(rng.random(400) < 0.4, truth // 4 * 4 + rng.integers(0, 4, 400), truth) for _ in range(15)]
+    answer = ca.Consensus(random_state=0).fit(np.stack(members, axis=1))
+    assert answer.n_clusters_ == 2 and "of such numbers, 8 fits best" in answer.verdict_
+    (eight,) = (other for other in answer.alternatives_ if other.n_clusters == 8)
+    assert adjusted_rand_score(truth, eight.labels) > 0.95
+
+
+def test_few_labels_at_random_are_no_clusters():
+    """Four groups; a fifth of the labels is drawn from six, so every member has two small clusters of no meaning."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 4, 400)
+    table = np.stack([np.where(rng.random(400) < 0.8, truth, rng.integers(0, 6, 400)) for _ in range(9)], axis=1)
+    for weights in (None, np.full(400, 2), np.full(400, 3)):
+        assert ca.Consensus(random_state=0).fit(table, sample_weight=weights).n_clusters_ == 4
+
+
+def test_one_coarse_clustering_among_many_fine_ones_changes_nothing():
+    X, truth = make_moons(500, noise=0.05, random_state=0)
+    table = np.column_stack([kmeans(X, np.arange(10, 30)), kmeans(X, [2], 50)])
+    answer = ca.Consensus(random_state=0).fit(table)
+    assert answer.n_clusters_ == 2 and adjusted_rand_score(truth, answer.labels_) > 0.95
+
+
+def test_the_best_number_in_the_range_is_named_beside_fewer():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2)) + 40 * np.repeat([[0], [1]], 200, axis=0)
+    answer = ca.Consensus(random_state=0).fit(kmeans(X, [4] * 20))
+    assert answer.n_clusters_ == 2 and "more clusters (at least 4; of such numbers, 4 fits best)" in answer.verdict_
+    assert 4 in [other.n_clusters for other in answer.alternatives_]
+
+
 def test_two_members_of_five_clusters_give_no_more_than_five():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 5, 400)

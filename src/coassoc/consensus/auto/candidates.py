@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.sparse.csgraph import connected_components
 
 from ...core.checks import stream
 from ...core.counts import Counts, Layout
@@ -102,6 +103,13 @@ class MicroFits:
         share = counts.alpha / np.maximum(counts.cells, 1).repeat(layout.n_clusters, axis=0)
         total = share.T @ share
         return (total + total.T) / 2.0
+
+    @cached_property
+    def sizes_apart(self) -> np.ndarray:
+        """Sizes of the groups that no clustering joins, of items that some clustering labels together."""
+        labelled = (self.counts.cells > 0).astype(np.float64)
+        _, group = connected_components((self.gram > 0) | (labelled.T @ labelled == 0), directed=False)
+        return np.bincount(group, weights=self.sizes)
 
     def eigenvalues(self, count: int) -> np.ndarray:
         """Leading eigenvalues, largest first, of the normalised graph of micro-clusters and base clusters, squared."""

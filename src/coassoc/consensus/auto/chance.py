@@ -62,19 +62,24 @@ def find_support(pairs: MemberPairs) -> Support:
     # copies with other labels missing are no witnesses of their own, but they label other items
     different = different[pairs.alike_of[different] == different]
     most_items, alone = int(np.diagonal(pairs.n_items).max()), len(different) < 2
-    reason = _only_one(p, int((pairs.entropy > 0).sum())) if alone else ""
+    reason = _only_one(p, int((pairs.entropy > 0).sum()), int(first.sum())) if alone else ""
     if not alone and most_items < LEAST_ITEMS:
         reason = f"There are only {most_items} items"
+    elif not alone and not np.triu(pairs.part(different).variance > 0, 1).any():
+        reason = "No two clusterings divide items that both label"
     p_value = 1.0 if alone else joint_p_value(pairs.part(different))
     return Support(None if reason else p_value < ALPHA, p_value, used, n_copies, reason, alone)
 
 
-def _only_one(p: int, n_divided: int) -> str:
-    """What is wrong with p clusterings that do not differ; `n_divided` of them have more than one cluster."""
+def _only_one(p: int, n_divided: int, n_different: int) -> str:
+    """What is wrong with p clusterings that do not differ; `n_divided` of them have more than one cluster.
+
+    `n_different` have other clusters or other labels missing.
+    """
     if p == 1:
         return "There is one clustering only"
     if n_divided == p:
-        return f"All {p} clusterings are the same"
+        return f"All {p} clusterings are the same{'' if n_different == 1 else ' where they label the same items'}"
     if n_divided > 1:
         return f"The {n_divided} clusterings of more than one cluster are the same"
     return f"{'Only one' if n_divided else 'No'} clustering has more than one cluster"

@@ -95,8 +95,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
        k-means are fitted to those; and again, from the start, to random halves of the clusterings.
     4. The number of clusters is where agreement with the clusterings, stability between halves, the gap in the spectrum
        and the balance of sizes are highest together. Features, if given, vote too: neighbours should share a cluster.
-       Fewer than any clustering has are for clusterings that are too fine on purpose: they vary in number or have four
-       times as many, or the numbers within their range are less clear. Groups that no clustering joins stay apart.
+       Fewer than any clustering has are taken where these seem to be too fine on purpose. Groups that no clustering
+       joins stay apart.
        The method is the one whose halves agree most.
 
     Parameters
@@ -167,7 +167,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         Other numbers of clusters at which the score has a peak nearly as high, best first.
     k_curves_ : dict of str to ndarray
         The curves the number of clusters is read from, over ``k_curves_["ks"]``; ``"score"`` is their sum, with the
-        weights that decided, and NaN for the numbers ruled out.
+        weights that decided, and NaN for numbers that were not compared.
     density_, cluster_density_, cluster_sizes_
         Scores of ``labels_``, all clusterings counted alike.
 
@@ -388,7 +388,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
         self._disputed_leaf = np.append(disputed, False)
         wanted = [(name, k) for name in methods if name != answer.method]
         best = answer.method if answer.method in methods else max(methods, key=methods.__getitem__)
-        near = [other for other in (number.k, *number.runners_up, k + 1, k - 1) if other != k and other in number.ks]
+        near = [number.k, *number.runners_up, number.other, k + 1, k - 1]
+        near = [other for other in near if other != k and other in number.ks]
         wanted += [(best, other) for other in dict.fromkeys(near)][:_MOST_ALTERNATIVES]
         for name, other in wanted if fits.n_leaves > 1 and k > 1 else ():
             add(fits, evidence.refits, name, other)
@@ -402,6 +403,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
         notes += on_copies(evidence, self._vocabulary.names, self.partition_ari_)
         notes += on_hidden(evidence, self._labels_of(on_sample), answer.counts.alpha.sum(axis=1))
         notes += on_items(evidence.fits.n_absorbed(answer.method, k, evidence.least), n_noise)
+        if k == 1 and evidence.least > 1:
+            notes.append(f"No two groups have at least min_cluster_size={evidence.least} items.")
         placed = f"{math.floor(100.0 * sure + 1e-9)} % of the items{' with a cluster' if n_noise else ''}"
         self.verdict_ = describe_answer(evidence.support, k, self.method_, self.stability_, placed, self.camps_, notes)
         self._report(self.verdict_)

@@ -18,7 +18,7 @@ from ..micro import MICRO_PASSES, MicroClusters, local_rows, micro_clusters, sam
 from .candidates import CANDIDATES, MicroFits
 from .chance import Support, find_support
 from .members import MemberPairs, compare_members, find_camps
-from .number import Neighbours, NumberOfClusters, choose_k
+from .number import LEAST_SHARE, Neighbours, NumberOfClusters, choose_k
 from .refits import Refits
 
 N_MICRO, MOST_MICRO = 300, 1000  # micro-clusters: at least, and at most where the number of clusters is not given
@@ -83,10 +83,12 @@ def gather_evidence(
     micro = micro_clusters(rows, engine, n_micro, MICRO_PASSES, seed, used.astype(np.float64))
     camps = [np.flatnonzero(np.isin(pairs.copy_of, camp)) for camp in find_camps(pairs.ami, np.flatnonzero(used))]
     camps.sort(key=lambda camp: (-len(camp), camp[0]))
-    ks = np.arange(2, max(largest, 2) + 1)
+    fits, refits = _fit_micro(sample, layout, pairs, micro, used, n_micro, seed)
+    # incomplete clusterings may each have fewer clusters than there are groups that none of them joins
+    n_apart = int((fits.sizes_apart >= LEAST_SHARE * fits.sizes_apart.mean()).sum())
+    ks = np.arange(2, max(largest, n_apart, 2) + 1)
     if asked is not None:
         ks = np.union1d(ks, asked) if len(asked) == 1 else np.array(asked)
-    fits, refits = _fit_micro(sample, layout, pairs, micro, used, n_micro, seed)
     ks = ks[ks > 1]
     return Evidence(sample, layout, n_clusters, pairs, support, camps, micro, fits, refits, ks, n_micro, seed, least)
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
+from scipy.special import xlogy
 from sklearn.neighbors import NearestNeighbors
 
+from ...core.counts import Counts
 from ..merge import merged_counts
 from .candidates import MicroFits
 from .members import agreement
@@ -20,12 +21,13 @@ from .refits import Refits
 # change none of these families; four times and more costs digits.
 WITHIN = {"agreement": 3.0, "stability": 4.0, "eigengap": 3.0, "balance": 2.0, "neighbours": 2.0}
 BELOW = {"agreement": 1.0, "stability": 6.0, "eigengap": 2.0, "balance": 2.0, "neighbours": 2.0}
-# The range of the clusterings' own numbers says nothing when its ends differ by more than the first factor, or when it
-# is above a number by the second: they were made to differ, or to be joined.
-VARIED, FAR = 2.0, 4.0
-# Else a number below the range is taken when halves agree this much there, and when, at the best number within the
-# range, stability and eigengap together are less than the second.
-STEADY, CLEAR = 0.9, 1.0
+STRAY = 0.05  # share of the clusterings that may have fewer or more clusters than the range of their numbers says
+# That range says nothing when its ends differ by more than the first factor, or when it is above a number by the
+# second: the clusterings were made to differ, or to be joined.
+VARIED, FAR = 2.0, 6.0
+# Else a number below the range is taken when halves agree this much there, and stability and eigengap together are less
+# than the second at the best number within the range; or when neither is lower and the score is ahead by the third.
+STEADY, CLEAR, AHEAD = 0.9, 1.0, 1.0
 # While the number is chosen, groups of less than this share of the mean size are no clusters: single outliers are none.
 LEAST_SHARE = 0.02
 MOST_NEIGHBOURS, N_NEAREST = 1500, 10  # items whose neighbours are found, and neighbours of each
@@ -40,8 +42,9 @@ class NumberOfClusters:
     k: int
     runners_up: list[int]  # other peaks of the score near the best, best first; then a number below the range
     ks: np.ndarray
-    score: np.ndarray  # NaN for the numbers that were ruled out
+    score: np.ndarray  # NaN for the numbers that were not compared
     curves: dict[str, np.ndarray]
+    other: int | None = None  # the best number on the other side of the lower end of the clusterings' range
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def choose_k(
 
     There are at least as many clusters as groups that no clustering joins. Numbers in the range of the clusterings' own
     are compared with the weights WITHIN. A number below it is taken when the score with BELOW is best there, and the
-    range does not speak against it: see `_speaks_against`.
+    range says nothing about it or is less clear.
     """
     ks = ks[ks <= fits.n_leaves]
     if not len(ks):
@@ -100,30 +103,46 @@ def choose_k(
     }
     if neighbours is not None:
         curves["neighbours"] = np.array([neighbours.together(cut) for cut in cuts])
-    own = np.add.reduceat(counts.alpha.any(axis=1), counts.layout.offsets[:-1], dtype=np.int64)
-    return _choose(ks, curves, own, _n_apart(fits, ks, smallest))
+    n_apart = (fits.sizes_apart[:, None] >= smallest).sum(axis=0)
+    possible = ks >= ks[n_apart >= ks].max(initial=ks[0])
+    return _choose(ks, curves, _own_range(counts), possible)
 
 
-def _choose(ks: np.ndarray, curves: dict[str, np.ndarray], own: np.ndarray, n_apart: int) -> NumberOfClusters:
-    """The number from its curves, the numbers of clusters `own` of the clusterings, and the least there can be."""
-    stability = curves["stability"]
-    possible = ks >= n_apart
-    within = possible & (ks >= own.min())
+def _own_range(counts: Counts) -> tuple[int, int]:
+    """The range of the clusterings' own numbers of clusters, but for STRAY of them; its lower end counts clusters by
+    exp(entropy) of their sizes, so that few labels at random are no cluster of their own."""
+    starts, sizes = counts.layout.offsets[:-1], counts.alpha.sum(axis=1)
+    labelled = np.maximum(np.add.reduceat(sizes, starts), 1)
+    effective = np.exp(np.log(labelled) - np.add.reduceat(xlogy(sizes, sizes), starts) / labelled)
+    low = np.quantile(np.ceil(effective - 1e-9), STRAY, method="lower")
+    n_clusters = np.add.reduceat(sizes > 0, starts, dtype=np.int64)
+    return int(low), int(np.quantile(n_clusters, 1.0 - STRAY, method="higher"))
+
+
+def _choose(
+    ks: np.ndarray, curves: dict[str, np.ndarray], own: tuple[int, int], possible: np.ndarray
+) -> NumberOfClusters:
+    """The number from its curves, the range of the clusterings' own numbers, and which numbers are possible."""
+    stability, gap = curves["stability"], curves["eigengap"]
+    within = possible & (ks >= own[0])
     score = below = _score(curves, BELOW)
-    best, fewer = _best(below, possible), []
+    best, other, fewer = _best(below, possible), -1, []
     if within.any():
         inside = _score(curves, WITHIN)
         at, rival = _best(inside, within), _best(below, possible & ~within)
-        clear = stability[at] + curves["eigengap"][at]
-        if within[best] or _speaks_against(own, int(ks[best]), stability[best], clear):
-            score, possible, best = inside, within, at
+        other = at
+        is_clear = stability[best] >= STEADY and stability[at] + gap[at] < CLEAR
+        is_ahead = stability[best] >= stability[at] and gap[best] >= gap[at] and below[best] >= below[at] + AHEAD
+        if within[best] or not (_says_nothing(own, int(ks[best])) or is_clear or is_ahead):
+            score, possible, best, other = inside, within, at, rival
             if rival >= 0 and below[rival] >= below[at] - RUNNER_UP_MARGIN:
                 fewer = [int(ks[rival])]
     score = np.where(possible, score, np.nan)
     padded = np.concatenate([[-np.inf], np.where(possible, score, -np.inf), [-np.inf]])
     peak = (score >= padded[:-2]) & (score >= padded[2:]) & (score >= score[best] - RUNNER_UP_MARGIN)
     others = [int(ks[i]) for i in np.argsort(-score, kind="stable") if peak[i] and i != best]
-    return NumberOfClusters(int(ks[best]), (others + fewer)[:_MOST_RUNNERS_UP], ks, score, curves)
+    runners_up, across = (others + fewer)[:_MOST_RUNNERS_UP], int(ks[other]) if other >= 0 else None
+    return NumberOfClusters(int(ks[best]), runners_up, ks, score, curves, across)
 
 
 def _score(curves: dict[str, np.ndarray], weights: dict[str, float]) -> np.ndarray:
@@ -135,20 +154,9 @@ def _best(score: np.ndarray, allowed: np.ndarray) -> int:
     return int(np.argmax(np.where(allowed, score, -np.inf))) if allowed.any() else -1
 
 
-def _speaks_against(own: np.ndarray, k: int, stability: float, clear: float) -> bool:
-    """Whether clusterings with `own` numbers of clusters rule out fewer, k, whose stability is given.
-
-    `clear` is the sum of stability and eigengap at the best number within their range.
-    """
-    alike = own.max() <= VARIED * own.min() and own.min() < FAR * k
-    return bool(alike and (stability < STEADY or clear >= CLEAR))
-
-
-def _n_apart(fits: MicroFits, ks: np.ndarray, smallest: np.ndarray) -> int:
-    """Groups of items that no clustering joins, as far as a number among `ks` gives each a cluster of its own."""
-    _, group = connected_components(fits.gram > 0, directed=False)
-    n_groups = (np.bincount(group, weights=fits.sizes)[:, None] >= smallest).sum(axis=0)
-    return int(ks[n_groups >= ks].max(initial=ks[0]))
+def _says_nothing(own: tuple[int, int], k: int) -> bool:
+    """Whether clusterings whose numbers of clusters have the range `own` say nothing about fewer, k."""
+    return own[1] > VARIED * own[0] or own[0] >= FAR * k
 
 
 def _balance(of_leaf: np.ndarray, sizes: np.ndarray) -> float:

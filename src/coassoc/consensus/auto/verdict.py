@@ -59,7 +59,9 @@ def describe_answer(
     left_out = p - used - support.n_copies
     if left_out:
         out.append(f"{left_out} agree{'s' * (left_out == 1)} with no other")
-    members = f"all {p} clusterings" if used == p else f"{used} of {p} clusterings ({', '.join(out)})"
+    members = f"{used} of {p} clusterings ({', '.join(out)})"
+    if used == p:
+        members = "both clusterings" if p == 2 else f"all {p} clusterings"
     sentences.append(f"{clusters} by {by}, from {members}.")
     sentences += notes
     sentences.append(
@@ -82,7 +84,8 @@ def on_number(k: int, asked: list[int] | None, number: NumberOfClusters, evidenc
     own = evidence.n_clusters[support.used]
     if asked is None and support.used.sum() > 1:
         if k < own.min():
-            notes.append(f"Each of them has more clusters (at least {own.min()}).")
+            best = "" if number.other in (None, *number.runners_up) else f"; of such numbers, {number.other} fits best"
+            notes.append(f"Each of them has more clusters (at least {own.min()}{best}).")
         if len(number.ks) and k == number.ks[-1] < own.max():
             notes.append(f"No more than {k} clusters were tried; some clusterings have {own.max()}.")
     if asked is not None and len(asked) == 1:
@@ -99,7 +102,8 @@ def on_copies(evidence: Evidence, names: Sequence[str], partition_ari: np.ndarra
     p, copies = len(pairs.copy_of), np.where(pairs.entropy[: len(copies)] > 0, copies, 0)
     most = int(np.lexsort([partition_ari[: len(copies)], -copies])[0])  # of equals, the one least like the answer
     count, ari = copies[most], partition_ari[most]
-    if evidence.support.used.sum() < 2 or count < max(_LEAST_COPIES, _MANY_COPIES * p) or ari >= STABLE:
+    near = ari >= (0.995 if 2 * count > p else STABLE)  # a majority is told of any difference that shows
+    if evidence.support.used.sum() < 2 or count < max(_LEAST_COPIES, _MANY_COPIES * p) or near:
         return []
     return [
         f"{count} of the {p} clusterings are the same one ({names[most]}), which counts once and differs from this "

@@ -203,12 +203,12 @@
     };
   };
   const pictures = {
-    "k": () => curves("k", ["score", "agreement", "stability", "eigengap", "balance"], [
+    "k": () => curves("k", ["score", ...tables.k.columns.filter((name) => name !== "ks" && name !== "score")], [
       ...(facts.suggested ? [[facts.suggested, "solid"]] : []), ...facts.runners_up.map((k) => [k, "dashed"])]),
     ...Object.fromEntries(["flow camps", "flow inputs", "flow k"].map((name) => [name, () => flow(name)])),
     "inputs": () => {
       const names = column("clusterings", "clustering"), x = column("clusterings", "clusters"), y = column("clusterings", "ari with consensus");
-      return xy(axis("clusters of the clustering", { type: "value", scale: true, minInterval: 1 }), axis("adjusted Rand index", { type: "value", max: 1 }), [{
+      return xy(axis("clusters of the clustering", { type: "value", min: Math.min(facts.k, ...x) - 1, max: Math.max(facts.k, ...x) + 1, minInterval: 1 }), axis("adjusted Rand index", { type: "value", max: 1 }), [{
         type: "scatter", symbolSize: 11, data: x.map((v, i) => ({ value: [v, y[i]], itemStyle: { color: i === facts.nearest ? css("--warn") : css("--accent"), opacity: 0.8 },
           label: { show: i === facts.nearest, formatter: names[i], position: "right", color: css("--ink") } })),
         markLine: { symbol: "none", silent: true, label: { color: css("--muted"), formatter: "this report" }, data: [{ xAxis: facts.k, lineStyle: { type: "dashed", color: css("--muted") } }] },
