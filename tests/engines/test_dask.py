@@ -186,6 +186,7 @@ def test_engine_is_configuration(client):
         )
     finally:
         again.client.close()
+    assert pickle.loads(pickle.dumps(again)).client == "a closed client"
     for wrong in ({"chunk_rows": 0}, {"n_starts": 0}):
         with pytest.raises(ValueError, match="must be at least 1"):
             ca.engines.Dask(client, **wrong)

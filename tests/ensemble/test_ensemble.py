@@ -215,6 +215,16 @@ def test_coassociation_blocks_are_cut_from_the_matrix():
             np.testing.assert_array_equal(ens.coassociation(*asked), wanted)
 
 
+def test_coassociation_of_many_items_goes_in_pieces(monkeypatch):
+    rng = np.random.default_rng(5)
+    for low in (0, -1):
+        ens = ca.Ensemble(rng.integers(low, 4, (70, 6)))
+        whole = ens.coassociation("all")
+        monkeypatch.setattr("coassoc.ensemble.ensemble._PIECE_LABELS", 6 * 16)
+        assert (ens.coassociation("all") == whole).all()
+        monkeypatch.undo()
+
+
 def test_coassociation_states_its_limit_before_it_allocates():
     ens = ca.Ensemble(np.zeros((200_000, 1), np.uint8))
     with pytest.raises(ValueError, match=r"200000 x 200000 items needs 320000000000 bytes, above max_bytes=1073741824"):

@@ -118,6 +118,13 @@ def test_what_is_wrong_is_said(tmp_path):
         ca.Ensemble(tmp_path / "2.parquet").codes  # noqa: B018
 
 
+def test_unknown_arguments_are_refused_by_name(tmp_path):
+    np.save(tmp_path / "codes.npy", np.zeros((4, 2), np.uint8))
+    for table in (tmp_path / "codes.npy", ca.Ensemble(tmp_path / "codes.npy")):
+        with pytest.raises(TypeError, match="StoredEnsemble has no argument 'exclud'"):
+            StoredEnsemble(table, exclud="a")
+
+
 def test_bytes_whose_text_sorts_otherwise_keep_their_codes(tmp_path):
     labels = np.array([[b"\xa8"], [b"E\xc7"], [b"\x02"], [b"E\xc7"], [b"E"]])
     np.save(tmp_path / "labels.npy", labels)

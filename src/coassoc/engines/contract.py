@@ -353,9 +353,10 @@ class Engine(ABC):
 
     def __repr__(self) -> str:
         """The settings other than the default ones."""
-        parameters = signature(type(self)).parameters.values()
-        settings = {p.name: value for p in parameters if (value := getattr(self, p.name, p.default)) != p.default}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in settings.items())})"
+        defaults = {p.name: p.default for p in signature(type(self)).parameters.values()}
+        shown = {name: repr(getattr(self, name, default)) for name, default in defaults.items()}
+        settings = [f"{name}={text}" for name, text in shown.items() if text != repr(defaults[name])]
+        return f"{type(self).__name__}({', '.join(settings)})"
 
 
 def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.ndarray | None:

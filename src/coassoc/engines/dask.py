@@ -80,7 +80,9 @@ class Dask(Engine):
     def __getstate__(self) -> dict:
         # a connection cannot be pickled; its address opens a new one
         client = self.client
-        return self.__dict__ | {"client": client if isinstance(client, str | None) else client.scheduler.address}
+        if not isinstance(client, str | None):
+            client = getattr(client.scheduler, "address", "a closed client")
+        return self.__dict__ | {"client": client}
 
     @classmethod
     def at_hand(cls) -> Dask | None:

@@ -78,8 +78,12 @@ class NumpyRows(Rows):
     def own_scores(
         self, labelling: Labelling, table: ScoreTable, start: int = 0, stop: int | None = None
     ) -> np.ndarray:
-        columns = self.codes[start:stop] + self._starts
-        return self.layout.pad(table.values)[columns, labelling.labels[start:stop, None]].sum(axis=1, dtype=np.int64)
+        values, labels = self.layout.pad(table.values), labelling.labels[start:stop]
+        scores = np.empty(len(labels), np.int64)
+        for part in chunks_of(len(labels), self.chunk_rows):
+            columns = self.codes[start:stop][part] + self._starts
+            scores[part] = values[columns, labels[part, None]].sum(axis=1, dtype=np.int64)
+        return scores
 
     def seeding(self, weights: np.ndarray) -> NumpySeeding:
         return NumpySeeding(self, weights)

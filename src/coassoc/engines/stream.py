@@ -128,6 +128,8 @@ class StreamRows(ChunkedRows):
         labels = self.allocate(self.n_rows, np.int32)
         for c, (part, span) in enumerate(zip(self.parts, self.spans)):
             labels[span] = part.labels(*labelling.at(c))
+            if labelling.table is not None or labelling.pieces is not None:  # the chunk can find them again
+                part.states.pop(labelling.key, None)
         return labels
 
     def move(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:

@@ -92,7 +92,7 @@ def encode_column(
         values, nulls = _labels_and_nulls(np.ma.getdata(values), nulls, name, first_row)
         if missing != "nan":
             nulls = nulls | _negative(values)
-        labels, found = _recode(values[~nulls])
+        labels, found = _recode(values[~nulls] if nulls.any() else values)
         indices = np.full(nulls.shape, -1, dtype=np.int32)
         indices[~nulls] = found
     absent = indices < 0
@@ -139,7 +139,10 @@ def _labels_and_nulls(values: np.ndarray, nulls: np.ndarray, name: str, first_ro
             row = int(wrong.argmax())
             _whole_number(values[row], first_row + row, name)
         return whole.astype(np.int64), nulls
-    if kind in "OST":  # bytes, by the text that Python shows; T: variable-width strings of NumPy 2
+    if kind == "S":  # bytes, by the text that Python shows
+        texts, at = np.unique(values, return_inverse=True)
+        return np.array(list(map(str, texts.tolist())))[at.ravel()], nulls
+    if kind in "OT":  # T: variable-width strings of NumPy 2
         return _from_objects(values.astype(object), nulls, name, first_row)
     if kind in "mM":
         return values.view(np.int64).view(np.uint64), nulls | np.isnat(values)

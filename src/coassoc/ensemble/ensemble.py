@@ -16,6 +16,8 @@ from .io.roles import warn_of_odd_columns, warn_of_transposed
 from .rows import count_values, distinct_rows, row_chunks, tally_integers
 from .tables import Vocabulary, check_table_shape, column_values, columns_of, drawn_labels, ids_of, is_membership_matrix
 
+_PIECE_LABELS = 1 << 21  # labels of a block of the co-association that are held as numbers at a time
+
 
 class Ensemble(Loadable):
     r"""Many clusterings of the same items, recoded into the smallest integers that hold them.
@@ -454,13 +456,22 @@ class Ensemble(Loadable):
                 f"coassociation of {len(left)} x {len(right)} items needs {need} bytes, above max_bytes={max_bytes}; "
                 "ask for fewer items, or raise max_bytes."
             )
+        shares, step = np.empty((len(left), len(right))), max(1, _PIECE_LABELS // self.n_partitions)
+        for start in range(0, len(right), step):
+            shares[:, start : start + step] = self._shares(left, right[start : start + step])
+        return shares
+
+    def _shares(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Co-association of some items with others."""
         a, b = self.codes[left].astype(np.int64), self.codes[right].astype(np.int64)
         seen_a, seen_b = a < self.n_clusters, b < self.n_clusters
         a[~seen_a], b[~seen_b] = -1, -2  # no label equals a missing one
         together = np.zeros((len(left), len(right)), dtype=np.int32)
         for label_a, label_b in zip(a.T, b.T):
             together += label_a[:, None] == label_b
-        return together / np.maximum(seen_a.astype(np.float64) @ seen_b.T, 1)
+        if not self.has_missing:
+            return together / self.n_partitions
+        return together / np.maximum(seen_a.astype(np.float32) @ seen_b.T, 1)
 
     def distinct(self) -> tuple[Ensemble, np.ndarray, np.ndarray]:
         """The different rows in order of first appearance, how often each occurs, and for each item its row there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from .encode import check_missing_rule
 from .ensemble import Ensemble
 from .io.coding import Coding, DaskSource, Source, is_dask
 from .io.reading import LabelFile
-from .io.table import naming
+from .io.table import Options, naming
 from .rows import are_codes
 from .tables import Vocabulary
 
@@ -65,6 +66,9 @@ class StoredEnsemble(Ensemble):
         directory: str | None = None,
         **reading: Any,
     ):
+        unknown = sorted(set(reading) - {field.name for field in fields(Options)})
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no argument {unknown[0]!r}; see its help for those it has.")
         if isinstance(table, StoredEnsemble):
             self.__dict__.update(table.__dict__)
             return

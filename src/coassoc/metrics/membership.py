@@ -147,7 +147,8 @@ def cluster_recovery(X: Any, labels: Any, *, sample_weight: Any = None, engine: 
         alpha = counts.alpha[start:stop]
         union = alpha.sum(axis=1, keepdims=True) + counts.cells[j] - alpha
         best[j] = np.divide(alpha, union, out=np.zeros(alpha.shape), where=union > 0).max(axis=0)
-    return best.sum(axis=0) / np.maximum((counts.cells > 0).sum(axis=0), 1)
+    total = np.cumsum(best, axis=0)[-1]  # one after the other, whatever the number of clusters
+    return total / np.maximum((counts.cells > 0).sum(axis=0), 1)
 
 
 # -- base clusters -------------------------------------------------------------------------------------------------

@@ -388,7 +388,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
         self._disputed_leaf = np.append(disputed, False)
         wanted = [(name, k) for name in methods if name != answer.method]
         best = answer.method if answer.method in methods else max(methods, key=methods.__getitem__)
-        near = [number.k, *number.runners_up, number.other, k + 1, k - 1]
+        across = [] if number.other is None else [number.other]
+        near = [number.k, *number.runners_up, *across, k + 1, k - 1]
         near = [other for other in near if other != k and other in number.ks]
         wanted += [(best, other) for other in dict.fromkeys(near)][:_MOST_ALTERNATIVES]
         for name, other in wanted if fits.n_leaves > 1 and k > 1 else ():
