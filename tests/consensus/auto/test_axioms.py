@@ -206,6 +206,19 @@ def test_groups_that_no_clustering_joins_are_never_one_cluster(seeds):
         assert all(len(np.unique(group[answer.labels_ == c])) == 1 for c in range(answer.n_clusters_))
 
 
+def test_small_groups_that_no_clustering_joins_are_not_one_for_the_sake_of_even_sizes():
+    """Two groups of 400 and two of 60, in pieces along a line; three clusters would be of more even size."""
+    rng = np.random.default_rng(0)
+    sizes = (400, 400, 60, 60)
+    place, group = np.concatenate([np.arange(n) / n for n in sizes]), np.repeat(np.arange(4), sizes)
+    members = []
+    for _ in range(20):
+        cuts = [np.sort(rng.random(int(rng.integers(2, 9)))) for _ in range(4)]
+        members.append([10 * g + np.searchsorted(cuts[g], x) for g, x in zip(group, place)])
+    answer = fit(np.array(members).T)
+    assert all(len(np.unique(group[answer.labels_ == c])) == 1 for c in range(answer.n_clusters_))
+
+
 @pytest.mark.parametrize(("k", "labelled", "noise"), [(5, 3, 0.0), (5, 4, 0.05), (8, 6, 0.02)])
 def test_groups_that_no_clustering_joins_stay_apart_where_each_labels_some_of_them(k, labelled, noise):
     rng = np.random.default_rng(0)

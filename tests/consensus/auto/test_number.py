@@ -10,7 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
-from coassoc.consensus.auto.number import Neighbours
+from coassoc.consensus.auto.number import Neighbours, own_range
+from coassoc.core.counts import Counts, Layout
 
 
 def kmeans(X, ks, seed=0):
@@ -145,6 +146,14 @@ def test_neighbours_vote_on_the_number():
     assert votes.max() <= 1 and voted.n_clusters_ in (2, 4)
     with pytest.raises(ValueError, match="features must have a row for each of the 400 items"):
         ca.Consensus().fit(table, features=X[:-1])
+
+
+def test_the_lower_end_of_the_range_counts_clusters_by_the_entropy_of_their_sizes():
+    # four clusters of 70 and two of about 10: exp(entropy) is 4.9; six clusters of 50 or 51: nearly 6
+    odd, even = [70, 70, 70, 70, 11, 10], [50, 50, 50, 50, 50, 51]
+    layout = Layout.of_sizes(np.array([6, 6]))
+    for sizes, expected in (((odd, odd), (5, 6)), ((odd, even), (5, 6)), ((even, even), (6, 6))):
+        assert own_range(Counts(np.concatenate(sizes)[:, None], np.array([301]), layout)) == expected
 
 
 def test_neighbours_are_counted_by_hand():

