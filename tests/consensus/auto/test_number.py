@@ -74,6 +74,20 @@ def test_the_number_of_all_members_is_named_where_their_groups_make_two():
     assert adjusted_rand_score(truth, eight.labels) > 0.95
 
 
+@pytest.mark.parametrize("n_each", [4, 8])
+def test_both_levels_of_nested_clusterings_are_named(n_each):
+    """Four groups in two pairs: some members have the pairs, as many the groups."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(4), 100)
+    members = []
+    for level, k in [(truth, 4), (truth // 2, 2)] * n_each:
+        members.append(np.where(rng.random(400) < 0.1, rng.integers(0, k, 400), level))
+    answer = ca.Consensus(random_state=0).fit(np.stack(members, axis=1))
+    assert {answer.n_clusters_, *answer.runners_up_} == {2, 4} and "Nearly as good: 4." in answer.verdict_
+    (four,) = (other for other in answer.alternatives_ if other.n_clusters == 4 and other.method == answer.method_)
+    assert adjusted_rand_score(truth, four.labels) > 0.95
+
+
 def test_few_labels_at_random_are_no_clusters():
     """Four groups; a fifth of the labels is drawn from six, so every member has two small clusters of no meaning."""
     rng = np.random.default_rng(1)

@@ -164,7 +164,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
         The answer of each camp, if there are several; other methods at this number of clusters; other numbers of
         clusters. Each has ``labels``, ``agreement``, ``stability`` and ``distance`` from the answer.
     runners_up_ : list of int
-        Other numbers of clusters at which the score has a peak nearly as high, best first.
+        Other numbers of clusters at which the score has a peak nearly as high, or the eigengap is nearly as large, as
+        it is in nested clusterings; best first.
     k_curves_ : dict of str to ndarray
         The curves the number of clusters is read from, over ``k_curves_["ks"]``; ``"score"`` is their sum, with the
         weights that decided, and NaN for numbers that were not compared.
