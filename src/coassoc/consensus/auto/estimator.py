@@ -18,7 +18,7 @@ from ...ensemble.ensemble import is_on_gpu
 from ...ensemble.gpu import beside
 from ...ensemble.io.coding import is_dask
 from ...ensemble.threads import one_thread
-from ...metrics.labels import check_copies, fill_missing
+from ...metrics.labels import check_copies, contingency, fill_missing
 from ..base import ConsensusEstimator, PredictMixin, look_up, mark_unlabelled, on_host
 from ..lloyd import warn_if_fewer
 from ..merge import merged_counts
@@ -373,10 +373,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
             labels = fits.fit(name, k, evidence.least)
             counts = merged_counts(fits.counts, labels, int(labels.max()) + 1)
             score = float(agreement([counts.alpha], fits.counts.layout).mean())
-            table = np.zeros((int(labels.max()) + 1, answer.k), np.int64)
-            np.add.at(table, (labels, answer.of_leaf), fits.sizes)
+            distance = 1.0 - rand_index(contingency(labels, answer.of_leaf, copies=fits.sizes))
+            facts = score, refits.stability(name, k, evidence.least), distance, camp
             # an item without a label has leaf -1, the last entry
-            facts = score, refits.stability(name, k, evidence.least), 1.0 - rand_index(table), camp
             self._alternatives.append((int(labels.max()) + 1, name, *facts, np.append(labels, -1).astype(np.int32)))
             return labels
 
@@ -427,8 +426,7 @@ class _Answer:
 
 def _disputed(first: np.ndarray, second: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """(m,) True for micro-clusters whose clusters in two partitions share less than half of their items."""
-    shared = np.zeros((int(first.max()) + 1, int(second.max()) + 1))
-    np.add.at(shared, (first, second), sizes)
+    shared = contingency(first, second, copies=sizes)
     union = shared.sum(axis=1, keepdims=True) + shared.sum(axis=0) - shared
     return (2.0 * shared < union)[first, second]
 

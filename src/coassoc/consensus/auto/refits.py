@@ -26,7 +26,7 @@ class Half:
     """Fits to one half of the clusterings: micro-clusters, choice of clusterings and seed are its own."""
 
     def __init__(self, codes: np.ndarray, layout: Layout, pairs: MemberPairs, members: np.ndarray, n_micro: int, seed):
-        members = members[find_used(pairs.part(members), np.arange(len(members)))]
+        members = members[find_used(pairs, members)[members]]
         self.members, self.seed = members, seed
         own = Layout.of_sizes(layout.n_clusters[members])
         self.ensemble = Ensemble.from_codes(np.ascontiguousarray(codes[:, members]), own.n_clusters)
