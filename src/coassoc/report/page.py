@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..consensus.auto.confidence import SURE
-from ..consensus.auto.verdict import STABLE, UNSTABLE
+from ..consensus.auto.verdict import STABLE, SURE, UNSTABLE
 from ..engines.config import version_of
 from ..ensemble.io.writing import check_writable, replacing
 from ..metrics.labels import contingency

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..consensus.auto.confidence import SURE
 from ..consensus.auto.estimator import Consensus, NearestPartition
 from ..consensus.auto.refits import rand_index
+from ..consensus.auto.verdict import SURE
 from ..consensus.bisecting import BisectingConsensus
 from ..consensus.hidden import HiddenCluster, hidden_clusters
 from ..consensus.registry import make_method

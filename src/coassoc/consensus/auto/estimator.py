@@ -25,13 +25,11 @@ from ..merge import merged_counts
 from ..micro import local_rows
 from ..registry import find_method, make_method
 from .candidates import CANDIDATES, LINKAGES, MicroFits
-from .confidence import item_confidence
-from .evidence import Evidence, gather_evidence
+from .evidence import Evidence, check_noise, gather_evidence, marked, without_noise
 from .members import agreement
-from .noise import check_noise, marked, without_noise
 from .number import NumberOfClusters, choose_k
 from .refits import Refits, rand_index
-from .verdict import describe_answer, on_copies, on_hidden, on_items, on_number
+from .verdict import describe_answer, item_confidence, on_copies, on_hidden, on_items, on_number
 
 _MOST_ALTERNATIVES = 4  # other numbers of clusters
 _STRETCH = 1 << 24  # items counted at a time
