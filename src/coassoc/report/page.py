@@ -173,11 +173,10 @@ def findings(s: Summary) -> Iterator[tuple[str, str]]:
 
 def tables(s: Summary) -> dict[str, dict[str, Any]]:
     """Every table and picture as columns and rows, for the page to show, draw and download."""
-    margin, drawn = s.item_consensus.margin[s.labels >= 0], s.partitions["partition"][:_MOST_DRAWN].tolist()
+    drawn = s.partitions["partition"][:_MOST_DRAWN].tolist()
     by_name = {
         "clusterings": _table({n.replace("partition", "clustering"): of for n, of in s.partitions.items()}, _MOST_ROWS),
         "clusters": _table(s.clusters, _MOST_ROWS),
-        "margins": _histogram(margin, np.linspace(-1, 1, 41)),
         "items": _table(s.items),
         **({"camps": _rows([{**one, "members": ", ".join(one["members"])} for one in s.camps])} if s.camps else {}),
         "alternatives": _rows(s.alternatives),
@@ -187,7 +186,8 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
         "agreement": _matrix("clustering", drawn, s.agreement[:, :_MOST_DRAWN]),
     }
     if s.confidence is not None:
-        by_name["confidence"] = _histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
+        items, edges = np.histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
+        by_name["confidence"] = _table({"from": edges[:-1], "to": edges[1:], "items": items})
     if s.profile is not None:
         by_name["profile"], by_name["effects"] = _profile(s.profile)
     if s.classes is not None:
@@ -195,9 +195,6 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
         most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:_MOST_CLASSES])
         counts = counts[most, :_MOST_CLASSES]
         by_name["classes"] = _matrix("class", [names[i] for i in most], counts, map(str, range(counts.shape[1])))
-    if s.tree is not None:
-        keys = ("node", "parent", "left", "right", "rank", "size", "density", "gain")
-        by_name["tree"] = _table({key: s.tree[key] for key in keys})
     return by_name
 
 
@@ -210,10 +207,6 @@ def _rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Columns without any value are left out."""
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     return _table({name: [row[name] for row in rows] for name in names})
-
-
-def _histogram(values: np.ndarray, edges: np.ndarray) -> dict[str, Any]:
-    return _table({"from": edges[:-1], "to": edges[1:], "items": np.histogram(values, bins=edges)[0]})
 
 
 def _matrix(name: str, names: list[str], values: np.ndarray, columns: Iterable[str] | None = None) -> dict[str, Any]:
@@ -253,7 +246,6 @@ def _facts(s: Summary) -> dict[str, Any]:
         "runners_up": s.number["runners_up"],
         "nearest": s.consensus["nearest"].position,
         "sure": SURE,
-        "cut": None if s.tree is None else s.tree["cut"],
         "blocks": {"clusters": blocks.clusters.tolist(), "sizes": blocks.sizes.tolist(), "names": s.block_names},
     }
 
