@@ -103,15 +103,7 @@ class Blocks:
     values: np.ndarray  # mean co-association between the items of two blocks
     order: np.ndarray  # items in the order of the blocks, those without a label left out
     sizes: np.ndarray  # items in each block
-    clusters: np.ndarray  # cluster of the first item of each block
-    last_clusters: np.ndarray  # and of the last: another one only where there are more clusters than blocks
-
-    @property
-    def borders(self) -> list[int]:
-        """Blocks where another cluster begins; none when clusters share blocks."""
-        if (self.clusters != self.last_clusters).any():
-            return []
-        return (np.flatnonzero(np.diff(self.clusters)) + 1).tolist()
+    clusters: np.ndarray  # cluster of the first item of each block; the others have it, too, unless blocks are too few
 
 
 def block_means(X: Any, labels: Any, max_blocks: int = 200, *, own: Any = None, engine: Any = "auto") -> Blocks:
@@ -132,7 +124,7 @@ def block_means(X: Any, labels: Any, max_blocks: int = 200, *, own: Any = None, 
     values = inter_densities(counts_of(ensemble, block_of, len(sizes), None, engine), np.ones(ensemble.n_partitions))
     single = np.flatnonzero(sizes == 1)
     values[single, single] = 1.0
-    return Blocks(values, order, sizes, codes[order[edges[:-1]]], codes[order[edges[1:] - 1]])
+    return Blocks(values, order, sizes, codes[order[edges[:-1]]])
 
 
 def _edges(sizes: np.ndarray, max_blocks: int) -> np.ndarray:

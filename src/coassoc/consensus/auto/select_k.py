@@ -86,11 +86,6 @@ class SelectK:
         """What the reference that was used can show."""
         return CLAIMS[self.reference]
 
-    @property
-    def stability(self) -> np.ndarray:
-        """Mean adjusted Rand index between the partitions into k clusters found from two random halves."""
-        return self.curves["stability"]
-
     def labels(self, k: int | None = None) -> np.ndarray:
         """The partition into `k` clusters (the suggested number by default); all 0 for k = 1."""
         k = self.k if k is None else k
