@@ -12,6 +12,7 @@ from ...core.checks import stream
 from ...core.counts import Layout
 from ...ensemble import Ensemble
 from ...metrics.labels import contingency
+from ..base import mark_unlabelled
 from ..micro import MICRO_PASSES, local_rows, micro_clusters
 from ..registry import make_method
 from .candidates import MicroFits
@@ -32,10 +33,7 @@ class Half:
         self.ensemble = Ensemble.from_codes(np.ascontiguousarray(codes[:, members]), own.n_clusters)
         rows, engine = local_rows(self.ensemble.codes, own)
         micro = micro_clusters(rows, engine, min(n_micro, len(codes)), MICRO_PASSES, seed)
-        self.leaf = np.array(rows.labels(micro.labelling), dtype=np.int64)
-        absent = self.ensemble.unlabelled()
-        if absent is not None:
-            self.leaf[absent] = -1
+        self.leaf = mark_unlabelled(rows.labels(micro.labelling), self.ensemble).astype(np.int64)
         positions = np.concatenate([np.arange(layout.offsets[j], layout.offsets[j + 1]) for j in members])
         entropy = pairs.cluster_entropy[np.ix_(positions, members)]
         self.fits = MicroFits.of(micro, np.ones(len(members), dtype=bool), entropy, seed)
