@@ -206,7 +206,8 @@ def pairwise_nmi(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> 
     [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     ensemble = check_ensemble(X)
-    return member_nmi(ensemble, check_copies(sample_weight, ensemble.n_samples), engine)
+    counted = member_counts(ensemble, check_copies(sample_weight, ensemble.n_samples), engine)
+    return np.array([nmi_from_counts(counts) for counts in counted])
 
 
 def partition_nmi(X: Any, labels: Any = None, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
@@ -258,7 +259,7 @@ def resolve_partition_weights(
             raise ValueError(
                 f"partition_weights must be None, 'agreement' or one number per partition, got {weights!r}."
             )
-        weights = mean_with_others(member_nmi(ensemble, copies, engine))
+        weights = partition_nmi(ensemble, sample_weight=copies, engine=engine)
         if not weights.any():  # no two partitions agree at all
             weights = None
     return check_partition_weights(weights, ensemble.n_partitions)
@@ -298,11 +299,6 @@ def member_counts(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) ->
 
 
 # -- NMI from counts -------------------------------------------------------------------------------------------
-
-
-def member_nmi(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) -> np.ndarray:
-    """NMI between every two clusterings, shape (n_partitions, n_partitions)."""
-    return np.array([nmi_from_counts(counts) for counts in member_counts(ensemble, copies, engine)])
 
 
 def mean_with_others(nmi: np.ndarray) -> np.ndarray:

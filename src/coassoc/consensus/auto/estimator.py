@@ -19,7 +19,7 @@ from ...ensemble.gpu import beside
 from ...ensemble.io.coding import is_dask
 from ...ensemble.threads import one_thread
 from ...metrics.labels import check_copies, contingency, fill_missing
-from ..base import ConsensusEstimator, PredictMixin, look_up, mark_unlabelled, on_host
+from ..base import ConsensusEstimator, PredictMixin, inherit_docs, look_up, mark_unlabelled, on_host
 from ..lloyd import warn_if_fewer
 from ..merge import merged_counts
 from ..micro import local_rows
@@ -84,6 +84,7 @@ class Alternative:
         )
 
 
+@inherit_docs
 class Consensus(PredictMixin, ConsensusEstimator):
     r"""The consensus of an ensemble, with the method and the number of clusters chosen, and a verdict on it.
 
@@ -113,10 +114,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         Items that more than this share of the clusterings leave without a label take no part, and get −1 and confidence
         0: 0.5 for those that most leave out. None labels every item that has a label in some clustering, and so does
         `predict`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
+    {random_state} {engine}
     verbose : int, default=0
         Print a line per step.
 
