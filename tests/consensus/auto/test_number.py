@@ -78,14 +78,6 @@ def test_few_labels_at_random_are_no_clusters():
         assert ca.Consensus(random_state=0).fit(table, sample_weight=weights).n_clusters_ == 4
 
 
-def test_the_best_number_in_the_range_is_named_beside_fewer():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 2)) + 40 * np.repeat([[0], [1]], 200, axis=0)
-    answer = ca.Consensus(random_state=0).fit(kmeans(X, [4] * 20))
-    assert answer.n_clusters_ == 2 and "more clusters (at least 4; of such numbers, 4 fits best)" in answer.verdict_
-    assert 4 in [other.n_clusters for other in answer.alternatives_]
-
-
 def test_two_members_of_five_clusters_give_no_more_than_five():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 5, 400)
