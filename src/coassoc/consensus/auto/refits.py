@@ -64,10 +64,9 @@ class Refits:
             codes = codes[np.sort(stream(seed, 7).choice(len(codes), MOST_ITEMS, replace=False))]
         self.splits: list[tuple[Half, Half]] = []
         for split in range(N_SPLITS if len(order) > 1 else 0):
-            shuffled = stream(seed, 3, split).permutation(order)
-            middle = len(order) // 2
-            parts = enumerate((shuffled[:middle], shuffled[middle:]))
-            first, second = (Half(codes, layout, pairs, own, n_micro, _seed(seed, split, i)) for i, own in parts)
+            parts = np.split(stream(seed, 3, split).permutation(order), [len(order) // 2])
+            seeds = [int(stream(seed, 8, split, side).integers(2**63)) for side in (0, 1)]
+            first, second = (Half(codes, layout, pairs, own, n_micro, s) for own, s in zip(parts, seeds))
             self.splits.append((first, second))
         self.stability = cache(self._stability)
 
@@ -91,10 +90,6 @@ class Refits:
                 first, second = (half.fits.strong_tree.cut(k, size) for half in (a, b))
                 total[i] += rand_index(contingency(first[filled[0]], second[filled[1]], copies=table[filled]))
         return total / max(len(self.splits), 1)
-
-
-def _seed(seed: int, split: int, side: int) -> int:
-    return int(stream(seed, 8, split, side).integers(2**63))
 
 
 def rand_index(table: np.ndarray) -> float:
