@@ -209,7 +209,10 @@ def test_it_stays_small_with_many_items_partitions_and_clusters():
     ensemble.item_ids = np.array([f"a rather long name of an item, number {i}" for i in range(n)])
     page = ca.report.write_report(ensemble, labels=np.arange(n) % 500)
     assert len(page.encode()) < 5_000_000
-    assert len(embedded(page)["tables"]["items"]["rows"]) == 5000 and "5,000 of 6,000 items" in page
+    rows = embedded(page)["tables"]["items"]["rows"]
+    assert len(rows) == 5000 and "5,000 of 6,000 items: the least certain" in page
+    margins = ca.item_consensus(ensemble, np.arange(n) % 500).margin
+    assert [row[-2] for row in rows] == pytest.approx(np.sort(margins)[:5000], abs=1e-5)
 
 
 def test_the_file_is_whole_or_absent_and_a_label_file_can_be_named(tmp_path):

@@ -94,8 +94,6 @@ def test_the_parts_of_a_summary_agree_with_the_library(summary):
     assert summary.partitions["labelled_share"].tolist() == (TABLE >= 0).mean(axis=0).tolist()
     assert summary.partitions["nmi_with_consensus"].tolist() == ca.partition_nmi(ENSEMBLE, labels).tolist()
     assert summary.partitions["nmi_with_others"].tolist() == ca.partition_nmi(ENSEMBLE).tolist()
-    part = summarize(ENSEMBLE, 4, engine="numpy", max_items=20).items
-    assert len(part["item"]) == 20 and (part["confidence"][:10] == summary.items["confidence"][:10]).all()
 
 
 def test_given_labels_are_reported_and_items_without_a_label_take_no_part():

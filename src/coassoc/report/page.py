@@ -53,7 +53,7 @@ def write_report(
     Notes
     -----
     The page needs no network and stays under 5 MB whatever the number of items: the co-association is shown as block
-    means, and the table of items holds the least certain ones and a sample. Time is linear in the number of items.
+    means, and the table of items holds the least certain ones. Time is linear in the number of items.
 
     Examples
     --------

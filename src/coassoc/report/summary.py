@@ -25,6 +25,7 @@ from .comparison import MethodScores, left_out_nmi, sampled_rows, scored, timed_
 from .tables import Blocks, block_means, cluster_columns, item_columns, partition_columns
 
 _MOST_BLOCKS = 200  # rows of the co-association picture
+_MOST_ITEMS = 5000  # rows of the table of items
 _MOST_MATCHED = 100  # clusters of a clustering that a consensus is fitted with for comparison
 _MOST_INPUTS = 9  # columns of the flow between clusterings, beside the answer
 _MOST_FLOWING = 60  # clusters of a partition in a flow
@@ -60,7 +61,7 @@ class Summary:
         Columns of the tables of the page. ``clusters``: ``size``, ``share``, ``density``, ``recovery`` (see
         :func:`coassoc.cluster_recovery`), the ``nearest`` other one and the density with it. ``partitions``: agreement
         of each clustering with the others and with the consensus, and ``outlier``: more than 3 scaled median absolute
-        deviations below the median, among four or more. Of many ``items``, the least certain ones and a sample.
+        deviations below the median, among four or more. Of many ``items``, the least certain ones.
     classes : tuple of (list, ndarray) or None
         Names of the known classes and how many of their items each cluster has.
     blocks : Blocks
@@ -111,7 +112,6 @@ def summarize(
     features: Any = None,
     feature_names: Any = None,
     title: str = "Consensus report",
-    max_items: int = 5000,
     random_state: int = 0,
     engine: Any = "auto",
     progress: Any = None,
@@ -135,8 +135,6 @@ def summarize(
         Names of the columns of `features`; None takes those of a data frame, or their positions.
     title : str, default="Consensus report"
         Title of the page.
-    max_items : int, default=5000
-        Rows of the table of items at most: half of them the least certain items, half a random sample of the others.
     random_state : int, default=0
         Seed.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -243,7 +241,7 @@ def summarize(
         block_names=_block_names(ensemble, blocks),
         item_consensus=strength,
         confidence=confidence,
-        items=_items(ensemble, consensus, strength, confidence, max_items, random_state),
+        items=_items(ensemble, consensus, strength, confidence),
         partitions={**partitions, "ari_with_consensus": rand, "weight": answer.partition_weights_},
         agreement=agreement,
         labels=consensus,
@@ -341,15 +339,11 @@ def _block_names(ensemble: Ensemble, blocks: Blocks) -> list[str] | None:
     return np.asarray(ensemble.item_ids)[blocks.order].astype(str).tolist()
 
 
-def _items(ensemble: Ensemble, labels, strength: ItemConsensus, confidence, most: int, seed: int) -> dict:
+def _items(ensemble: Ensemble, labels: np.ndarray, strength: ItemConsensus, confidence: Any) -> dict:
     """Columns of the table of items, the least certain first."""
     certainty = strength.margin if confidence is None else confidence
     shown = np.flatnonzero(labels >= 0)
-    shown = shown[np.lexsort((shown, strength.margin[shown], certainty[shown]))]
-    if len(shown) > most:
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x17E,)))
-        drawn = np.sort(rng.choice(np.arange(most // 2, len(shown)), most - most // 2, replace=False))
-        shown = np.concatenate([shown[: most // 2], shown[drawn]])
+    shown = shown[np.lexsort((shown, strength.margin[shown], certainty[shown]))][:_MOST_ITEMS]
     ids, classes = (None if of is None else np.asarray(of).astype(str) for of in (ensemble.item_ids, ensemble.classes))
     columns = {"item": np.arange(len(labels)) if ids is None else ids, "class": classes, "confidence": confidence}
     columns |= item_columns(labels, strength)
