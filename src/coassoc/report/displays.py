@@ -93,7 +93,7 @@ def plot_coassociation(X: Any, labels: Any, *, max_blocks: int = 200, cmap: Any 
 
 
 def plot_select_k(selection: Any, axes: Any = None) -> Any:
-    """Draw what `select_k` found: scores over k on the left, what k is chosen by on the right.
+    """Draw what `select_k` found: its curves over k on the left, the score that k is chosen by on the right.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def plot_select_k(selection: Any, axes: Any = None) -> Any:
     suggested k = 2; score: the highest is suggested
     """
     left, right = axes = axes_or_new(axes, 2, figsize=(9, 3.5))
-    for name, curve in {"density": selection.density, **selection.curves}.items():
+    for name, curve in selection.curves.items():
         left.plot(selection.ks, curve, marker="o", markersize=3, label=name)
     left.set(xlabel="clusters k", ylim=(-0.02, 1.02), title=f"suggested k = {selection.k}")
     left.legend(frameon=False)

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ...core.checks import check_choice, check_integer, seed_from, stream
-from ...core.counts import density_from_counts
 from ...engines import resolve
 from ...ensemble import Ensemble, check_ensemble, make_ensemble
 from ...ensemble.threads import one_thread
@@ -53,8 +52,6 @@ class SelectK:
         One sentence.
     ks : ndarray
         Numbers of clusters tried.
-    density : ndarray
-        Of the partition into k clusters, over the clusterings.
     score : ndarray
         What k is chosen by: the weighted sum of `curves`, as in :class:`Consensus`.
     curves : dict of str to ndarray
@@ -73,7 +70,6 @@ class SelectK:
     reference: str
     verdict: str
     ks: np.ndarray
-    density: np.ndarray
     score: np.ndarray
     z: float
     p_value: float
@@ -101,12 +97,12 @@ class SelectK:
         as_they_are = ("k", "structure", "reference", "verdict", "claim", "runners_up")
         plain = {name: getattr(self, name) for name in as_they_are}
         plain |= {name: None if math.isnan(x) else x for name, x in (("z", self.z), ("p_value", self.p_value))}
-        plain |= {name: getattr(self, name).tolist() for name in ("ks", "density")}
-        plain["score"] = [None if math.isnan(value) else value for value in self.score.tolist()]
-        return plain | {"curves": {name: curve.tolist() for name, curve in self.curves.items()}}
+        score = [None if math.isnan(value) else value for value in self.score.tolist()]
+        curves = {name: curve.tolist() for name, curve in self.curves.items()}
+        return plain | {"ks": self.ks.tolist(), "score": score, "curves": curves}
 
     def __str__(self) -> str:
-        columns = {"density": self.density, **self.curves, "score": self.score}
+        columns = {**self.curves, "score": self.score}
         lines = [self.verdict, f"reference: {self.reference}. {self.claim}", ""]
         lines.append("    k " + " ".join(f"{name:>11}" for name in columns))
         for i, k in enumerate(self.ks.tolist()):
@@ -205,8 +201,7 @@ def _from_labels(ensemble: Ensemble, ks: list[int], seed: int, engine: Any, X: A
     if not len(number.ks):
         raise ValueError(f"ks={ks} holds no number of clusters that {fits.n_leaves} groups of items can form.")
     partitions = {k: fits.fit("average", k) for k in number.ks.tolist()}
-    counts = (evidence.micro.merged(labels, int(labels.max()) + 1) for labels in partitions.values())
-    equal, found = np.ones(ensemble.n_partitions), support.supported is not False
+    found = support.supported is not False
     p = "< 0.001" if support.p_value < 0.001 else f"= {support.p_value:.2g}"
     verdict = support.warning or (
         f"{' or '.join(map(str, [number.k, *number.runners_up]))} clusters: agreement, stability, gap and balance are "
@@ -218,7 +213,6 @@ def _from_labels(ensemble: Ensemble, ks: list[int], seed: int, engine: Any, X: A
         reference="permuted",
         verdict=verdict[0].upper() + verdict[1:],
         ks=number.ks,
-        density=np.array([density_from_counts(of_k, equal) for of_k in counts]),
         score=number.score,
         z=math.nan,
         p_value=support.p_value,
