@@ -147,9 +147,6 @@ def findings(s: Summary) -> Iterator[tuple[str, str]]:
             f"The verdict is that of Consensus on these clusterings. The labels below are others ({facts['method']}); "
             f"their adjusted Rand index with its answer is {1 - s.alternatives[0]['distance']:.3f}."
         )
-    if supported and s.input["n_partitions"] > 1:
-        nearest = f"The clustering “{facts['nearest'].name}” is closest to this consensus"
-        yield "note", f"{nearest}: adjusted Rand index {facts['nearest'].ari:.2f}."
     if supported and s.hidden:
         small = "; ".join(f"{one.size:,} items of cluster {one.inside} ({one.name})" for one in s.hidden)
         yield "warn", f"Small clusters that most finer clusterings share, and this consensus does not have: {small}."
