@@ -286,3 +286,61 @@ def test_the_share_of_sure_items_is_not_rounded_up():
     answer = ca.Consensus(random_state=0).fit(table)
     sure = 100.0 * (answer.confidence_ >= np.float32(0.85)).mean()
     assert 99.5 < sure < 100 and " 99 % of the items are placed surely" in answer.verdict_
+
+
+# -- noise=: items that most clusterings leave out get −1 ------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def strays():
+    """Three groups in eight clusterings; the first 10 items are noise in six of them, the next 10 in two."""
+    rng = np.random.default_rng(0)
+    groups = np.arange(150) % 3
+    found = np.where(rng.random((150, 8)) < 0.05, rng.integers(3, size=(150, 8)), groups[:, None])
+    found[:10, :6] = -1
+    found[10:20, :2] = -1
+    return found
+
+
+def test_items_that_most_leave_out_have_no_cluster(strays):
+    plain = ca.Consensus(random_state=0).fit(strays)
+    model = ca.Consensus(noise=0.5, random_state=0).fit(strays)
+    assert (model.labels_[:10] == -1).all() and (model.confidence_[:10] == 0).all()
+    assert ca.nmi(model.labels_[10:], plain.labels_[10:]) == 1 and (plain.labels_ >= 0).all()
+    assert (model.cluster_sizes_ == np.bincount(model.labels_[10:])).all()
+    sure = (model.confidence_[10:] >= 0.85).mean()
+    assert "10 items are noise, and in no cluster." in model.verdict_
+    assert f"{int(100 * sure)} % of the items with a cluster are placed surely" in model.verdict_
+    assert (ca.Consensus(noise=0.2, random_state=0).fit(strays).labels_[:20] == -1).all()
+    assert (ca.Consensus(noise=0.75, random_state=0).fit(strays).labels_ >= 0).all()  # more than the share
+
+
+@pytest.mark.parametrize("value", [1, -0.1, "most", True])
+def test_a_share_of_noise_is_asked_for(strays, value):
+    with pytest.raises(ValueError, match="noise must be None or a share from 0 to below 1"):
+        ca.Consensus(noise=value).fit(strays)
+
+
+@pytest.mark.parametrize("settings", [{}, {"method": "kmeans", "n_clusters": 3}, {"n_clusters": 4}])
+def test_noise_takes_no_part(strays, settings):
+    """The answer is that of a table without these rows, and no cluster is empty."""
+    single = np.full((12, 8), -1)
+    single[np.arange(12), np.arange(12) % 8] = 3 + np.arange(12) % 2  # clusters of noise in single runs
+    table = np.vstack([strays, single])
+    noisy = (table < 0).mean(axis=1) > 0.5
+    model = ca.Consensus(noise=0.5, random_state=0, **settings).fit(table)
+    alone = ca.Consensus(random_state=0, **settings).fit(table[~noisy])
+    assert (model.labels_[~noisy] == alone.labels_).all() and (model.labels_[noisy] == -1).all()
+    assert (model.confidence_[~noisy] == alone.confidence_).all() and (model.confidence_[noisy] == 0).all()
+    assert model.n_clusters_ == alone.n_clusters_ and (model.cluster_sizes_ > 0).all()
+    assert all((other.labels[noisy] == -1).all() for other in model.alternatives_)
+    assert model.verdict_.replace(" 22 items are noise, and in no cluster.", "").replace(" with a cluster", "") == (
+        alone.verdict_
+    )
+
+
+def test_nothing_but_noise_is_refused():
+    table = np.full((32, 4), -1)
+    table[np.arange(32), np.arange(32) % 4] = np.arange(32) % 3
+    with pytest.raises(ValueError, match=r"noise=0\.5 leaves no item"):
+        ca.Consensus(noise=0.5).fit(table)
