@@ -25,7 +25,7 @@ from ..merge import merged_counts
 from ..micro import local_rows
 from ..registry import find_method, make_method
 from .candidates import CANDIDATES, LINKAGES, MicroFits
-from .evidence import Evidence, check_noise, gather_evidence, marked, without_noise
+from .evidence import Evidence, gather_evidence, marked, without_noise
 from .members import agreement
 from .number import NumberOfClusters, choose_k
 from .refits import Refits, rand_index
@@ -237,7 +237,6 @@ class Consensus(PredictMixin, ConsensusEstimator):
         if self.method not in ("auto", *CANDIDATES):
             find_method(self.method)
         least = self._smallest_cluster()
-        check_noise(self.noise)
         seed = seed_from(self.random_state)
         # one thread of BLAS: the matrices are small, and the labels must not depend on the number of threads
         ensemble = self._check_input(X)

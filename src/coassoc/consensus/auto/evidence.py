@@ -110,18 +110,14 @@ def _fit_micro(
 # -- items that most clusterings leave without a label: −1 in the answer, where that is asked for ---------------------
 
 
-def check_noise(noise: Any) -> None:
-    """A share from 0 to below 1, or None."""
+def without_noise(ensemble: Any, noise: Any, sample_weight: Any) -> tuple[np.ndarray | None, Any, int]:
+    """Which items are above the share `noise`, if any, weights that are 0 for them, and how many they are."""
     if noise is None:
-        return
+        return None, sample_weight, 0
     if isinstance(noise, bool) or not isinstance(noise, numbers.Real) or not 0 <= float(noise) < 1:
         raise ValueError(f"noise must be None or a share from 0 to below 1, such as 0.5, got {noise!r}.")
-
-
-def without_noise(ensemble: Any, noise: float | None, sample_weight: Any) -> tuple[np.ndarray | None, Any, int]:
-    """Which items are above the share `noise`, if any, weights that are 0 for them, and how many they are."""
-    noisy = None if noise is None else host_ensemble(ensemble).noise_share() > noise
-    if noisy is None or not noisy.any():
+    noisy = host_ensemble(ensemble).noise_share() > noise
+    if not noisy.any():
         return None, sample_weight, 0
     if noisy.all():
         raise ValueError(f"noise={noise!r} leaves no item: each lacks more labels than that; raise it.")
