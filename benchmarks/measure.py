@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +34,34 @@ class Meter:
         self.seconds = time.perf_counter() - self.start
         peak = proc_bytes("self/status", "VmHWM") or 0
         self.peak_mib, self.extra_mib = peak / 2**20, max(0, peak - self.before) / 2**20
+
+
+def anonymous_bytes() -> int | None:
+    """Memory of this process without mapped files; None where the system does not report it."""
+    return proc_bytes("self/status", "RssAnon", "RssShmem")
+
+
+class PeakMemory:
+    """Largest anonymous memory while the block runs, sampled every `every` seconds."""
+
+    every = 0.005
+
+    def __enter__(self) -> PeakMemory:
+        self.start = self.peak = anonymous_bytes()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        done = self.peak is None
+        while not done:
+            done = self._done.wait(self.every)
+            self.peak = max(self.peak or 0, anonymous_bytes() or 0)
 
 
 def in_own_process(module: str, *words: str, timeout: float | None = None) -> tuple[dict[str, Any], str]:

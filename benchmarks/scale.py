@@ -25,8 +25,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 import coassoc as ca
+from benchmarks.measure import PeakMemory, anonymous_bytes
 from coassoc.engines.dask import local_cluster
-from coassoc.engines.memory import PeakMemory, anonymous_bytes
 
 
 def generate(path: str, rows: int, partitions: int = 20, groups: int = 20, seed: int = 0) -> None:

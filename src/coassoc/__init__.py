@@ -44,7 +44,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from .ensemble import write_ensemble as write_ensemble
     from .ensemble import write_labels as write_labels
     from .metrics import align_labels as align_labels
-    from .metrics import best_partition as best_partition
     from .metrics import cluster_density as cluster_density
     from .metrics import cluster_recovery as cluster_recovery
     from .metrics import density as density
@@ -74,7 +73,7 @@ _EXPORTED_BY = {
     "report": ("compare", "summarize"),
     "metrics": (
         "density", "cluster_density", "inter_density", "kmeans_loss", "nmi", "ensemble_nmi", "zero_effort",
-        "best_partition", "item_consensus", "cluster_recovery", "partition_nmi", "profile", "align_labels",
+        "item_consensus", "cluster_recovery", "partition_nmi", "profile", "align_labels",
     ),
     "engines.config": ("show_config",),
 }  # fmt: skip

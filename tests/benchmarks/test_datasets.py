@@ -1,18 +1,16 @@
-"""Named data sets: every source against the folder cell for cell, preparation by hand, downloads from a fake server."""
+"""Named data sets: every source against the folder cell for cell, preparation by hand."""
 
 import gzip
-import io
 import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from benchmarks.datasets import DatasetUnavailable, dataset_info, from_csv, list_datasets, load
+from benchmarks.datasets import dataset_info, list_datasets, load
 from benchmarks.datasets import registry as _registry
-from benchmarks.datasets.sources import from_folder, from_package, from_rule, parse_original
+from benchmarks.datasets.sources import from_folder, from_package, from_rule
 from benchmarks.datasets.table import cell_digest
-from fuzz.mutants import zipped
 
 FOLDER = os.environ.get("COASSOC_DATA")
 needs_folder = pytest.mark.skipif(not FOLDER, reason="set COASSOC_DATA to the folder of the data files")
@@ -78,51 +76,3 @@ def test_changed_cell_is_noticed(tiny, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="sha256 of its cells is not the recorded one"):
         load("tiny", folder=tmp_path)
     assert load("tiny", folder=tmp_path, check=False).X[0, 3] == 1.25
-
-
-def test_download_is_checked_then_kept(tiny, tmp_path, monkeypatch):
-    monkeypatch.delenv("COASSOC_DATA", raising=False)
-    monkeypatch.setenv("COASSOC_CACHE", str(tmp_path / "cache"))
-    info = _registry.DatasetInfo(
-        "tiny", "Tiny", 3, 2, 2, "here", "by hand", url="https://example.org/tiny.zip", members=("t.data",)
-    )
-    good = "1,2,a\n3,4,b\n5,?,a\n"
-    digest = cell_digest(parse_original(info, [good]))
-    monkeypatch.setitem(_registry.DATASETS, "tiny", replace(info, digest=digest))
-    asked = []
-
-    def serve(data):
-        def open_url(url, timeout):
-            asked.append(url)
-            return io.BytesIO(data)
-
-        monkeypatch.setattr("benchmarks.datasets.sources.urlopen", open_url)
-
-    serve(zipped({"folder/t.data": good.replace("4", "40"), "readme": "x"}))
-    with pytest.raises(DatasetUnavailable, match="network: not allowed"):
-        load("tiny")
-    assert asked == []
-    with pytest.raises(ValueError, match="sha256"):
-        load("tiny", allow_download=True)
-    assert not (tmp_path / "cache").exists()
-    serve(b"<html>")
-    with pytest.raises(ValueError, match="did not return a zip archive"):
-        load("tiny", source="network")
-    serve(zipped({"folder/t.data": good, "readme": "x"}))
-    data = load("tiny", allow_download=True)
-    assert data.X.tolist() == [[1, 2], [3, 4], [5, 3]] and data.source == "network"
-    serve(b"not asked again")
-    load("tiny", allow_download=True)
-    assert len(asked) == 3 and [p.name for p in (tmp_path / "cache").iterdir()] == ["tiny.zip"]
-
-
-def test_own_csv_with_named_class_words_and_gaps(tmp_path):
-    path = tmp_path / "mine.csv"
-    path.write_text("colour,kind,size\nred,x,1\nblue,y,\nred,x,3\n")
-    data = from_csv(path, label="kind")
-    assert data.name == "mine" and data.y.tolist() == ["x", "y", "x"]
-    assert data.feature_names == ["colour=blue", "colour=red", "size"]
-    assert data.X.tolist() == [[0, 1, 1], [1, 0, 2], [0, 1, 3]]
-    path.write_text("a,b,kind\n1,7,x\n3,7,y\n")  # a constant column becomes 0
-    assert from_csv(path, scaling="z").X[:, 1].tolist() == [0, 0]
-    assert from_csv(path, scaling="minmax").X.tolist() == [[0, 0], [1, 0]]

@@ -228,7 +228,7 @@ def test_select_k_compares_labels_with_permuted_ones_and_features_with_gaussian_
     assert "agree more than chance" in text and "reference: permuted" in text
     told = run(*words, "--json", "--plot", tmp_path / "k.png")
     assert told["k"] == 3 and told["structure"] is True
-    assert len(told["density"]) == len(told["ks"]) == len(told["score"])
+    assert len(told["curves"]["stability"]) == len(told["ks"]) == len(told["score"])
     assert (tmp_path / "k.png").read_bytes().startswith(b"\x89PNG")
     np.save(tmp_path / "x.npy", RNG.standard_normal((60, 2)) + 20 * (np.arange(60) % 2)[:, None])
     told = run("select-k", "--features", tmp_path / "x.npy", "-k", "2:3", "--references", 4, "--json")

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import coassoc as ca
+from benchmarks.measure import anonymous_bytes
 from coassoc import engines
 from coassoc.engines import native as _native
-from coassoc.engines.memory import anonymous_bytes
 from coassoc.ensemble import Ensemble
 from twins.cases import make_ensemble, needs_kernels
 

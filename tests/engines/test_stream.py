@@ -7,9 +7,10 @@ import pytest
 from sklearn.base import clone
 
 import coassoc as ca
+from benchmarks.measure import PeakMemory
 from coassoc.core.objectives import fix_table
 from coassoc.engines import Stream
-from coassoc.engines.memory import Budget, PeakMemory, file_array, parse_size
+from coassoc.engines.memory import Budget, file_array, parse_size
 from twins.cases import noisy_table
 
 

@@ -44,8 +44,6 @@ def test_tables_carry_the_ids():
     ensemble = ca.Ensemble(FRAME)
     items = ca.report.item_table(ensemble, LABELS).to_frame()
     assert items.index.tolist() == FRAME.index.tolist() and items["cluster"].tolist() == LABELS.tolist()
-    assert ca.report.partition_table(ensemble, LABELS).to_frame().index.tolist() == list("abc")
-    assert ca.report.cluster_table(ensemble, LABELS).to_frame()["size"].tolist() == [3, 3]
     for unnamed in (FRAME.reset_index(drop=True), FRAME.set_axis([0] * 6)):
         assert ca.Ensemble(unnamed).item_ids is None
     with pytest.raises(ValueError, match="kind must be one of"):

@@ -55,12 +55,6 @@ addEventListener("load", async () => {
   seen.pictures = Object.fromEntries(all(".chart").map((box) => [box.dataset.chart,
     box.clientWidth > 40 && (all(`[data-chart="${box.dataset.chart}"] canvas`).some(painted)
       || box.querySelectorAll("svg path").length > 2)]));
-  // counts below the tree that lie on one another
-  const apart = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) < 1
-    || Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) < 4;
-  const counts = all('[data-chart="tree"] svg text').filter((one) => /^[0-9,]+$/.test(one.textContent));
-  const boxes = counts.map((one) => one.getBoundingClientRect());
-  seen.counts = [counts.length, boxes.flatMap((a, i) => boxes.filter((b, j) => j > i && !apart(a, b))).length];
   seen.width = document.documentElement.scrollWidth - innerWidth;
   seen.background = getComputedStyle(document.body).backgroundColor;
 
@@ -150,29 +144,14 @@ def desktop(page):
     return look(page)
 
 
-@pytest.fixture(scope="module")
-def crowded():
-    rng = np.random.default_rng(0)
-    truth = rng.integers(0, 40, size=5000)
-    noise = rng.integers(0, 40, size=(5000, 8))
-    table = np.where(rng.random(noise.shape) < 0.1, noise, truth[:, None])
-    return look(ca.report.write_report(table, 40, method="kmeans"), window="700,900")
-
-
 NOISE = np.random.default_rng(0).integers(0, 5, (200, 8))
-PICTURES = {"k", "inputs", "flow inputs", "flow k", "clusters", "coassociation", "tree", "confidence", "margins",
-            "agreement"}  # fmt: skip
+PICTURES = {"k", "inputs", "flow inputs", "flow k", "clusters", "coassociation", "confidence", "agreement"}
 
 
 def test_every_picture_is_drawn_without_an_error_or_a_request(desktop):
     seen, asked = desktop
     assert seen["pictures"] == dict.fromkeys(seen["pictures"], True) and set(seen["pictures"]) == PICTURES
     assert seen["errors"] == [] and seen["requests"] == [] and asked == ["/report.html"]
-
-
-def test_forty_counts_below_the_tree_do_not_overlap(crowded):
-    shown, overlapping = crowded[0]["counts"]
-    assert shown >= 4 and overlapping == 0
 
 
 def test_camps_and_profiles_are_drawn():

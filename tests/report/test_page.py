@@ -138,8 +138,8 @@ def test_it_opens_with_at_most_four_numbers_that_say_what_is_good_and_bad(told):
     answer = ca.Consensus(random_state=0, engine="numpy").fit(TABLE)
     assert told_cards[1][1] == f"{answer.stability_:.2f}"
     assert told_cards[2][1] == f"{100 * (answer.confidence_ >= 0.85).mean():.1f} %"
-    closest = "The clustering “{}” is closest to this consensus: adjusted Rand index {:.2f}."
-    assert next(findings(told))[1] == closest.format(*answer.nearest_partition_[1:])
+    closest = "The clustering <strong>{}</strong> is closest to this consensus (adjusted Rand index {:.2f})."
+    assert closest.format(*answer.nearest_partition_[1:]) in page
     shaky = replace(told, consensus={**told.consensus, "stability": 0.4, "sure_share": 0.6, "n_clusters": 9})
     assert [card[2] for card in cards(shaky)][:3] == ["warn", "warn", "fair"]
 
@@ -209,7 +209,10 @@ def test_it_stays_small_with_many_items_partitions_and_clusters():
     ensemble.item_ids = np.array([f"a rather long name of an item, number {i}" for i in range(n)])
     page = ca.report.write_report(ensemble, labels=np.arange(n) % 500)
     assert len(page.encode()) < 5_000_000
-    assert len(embedded(page)["tables"]["items"]["rows"]) == 5000 and "5,000 of 6,000 items" in page
+    rows = embedded(page)["tables"]["items"]["rows"]
+    assert len(rows) == 5000 and "5,000 of 6,000 items: the least certain" in page
+    margins = ca.item_consensus(ensemble, np.arange(n) % 500).margin
+    assert [row[-2] for row in rows] == pytest.approx(np.sort(margins)[:5000], abs=1e-5)
 
 
 def test_the_file_is_whole_or_absent_and_a_label_file_can_be_named(tmp_path):

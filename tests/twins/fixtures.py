@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coassoc.consensus import base, bisecting, eac, kmeans, lloyd, merge, micro, search, similarity, spectral
-from coassoc.consensus.auto import confidence, estimator
+from coassoc.consensus.auto import estimator, verdict
 from coassoc.engines import Cuda, contract
 from coassoc.engines.cuda import device as _cuda_device
 from coassoc.engines.cuda.device import has_device
@@ -18,7 +18,7 @@ from coassoc.ensemble.gpu import DeviceEnsemble
 from coassoc.metrics import labels
 from twins.device import NumpyDevice, OnDevice
 
-GUARDED = (estimator, confidence, base, bisecting, contract, eac, kmeans, labels, lloyd, merge, micro, search)
+GUARDED = (estimator, verdict, base, bisecting, contract, eac, kmeans, labels, lloyd, merge, micro, search)
 GUARDED += (similarity, spectral)
 
 

@@ -1,6 +1,5 @@
 """write one self-contained HTML page: the verdict, how many clusters, alternatives side by side, the
-clusters and known classes in them, the co-association, the bisecting tree, the confidence of each item, and outlying
-clusterings.
+clusters and known classes in them, the co-association, the confidence of each item, and outlying clusterings.
 
 examples:
   coassoc report labels.csv -k 20 -o report.html

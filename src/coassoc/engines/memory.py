@@ -1,11 +1,10 @@
-"""Memory: sizes as text, the memory this process holds, and arrays that go to files when a budget is used up."""
+"""Memory: sizes as text, what can be allocated, and arrays that go to files when a budget is used up."""
 
 from __future__ import annotations
 
 import os
 import re
 import tempfile
-import threading
 import weakref
 from pathlib import Path
 from typing import Any
@@ -53,48 +52,12 @@ def proc_bytes(file: str, *names: str) -> int | None:
     return sum(int(fields[name].split()[0]) * 1024 for name in names if name in fields) if names[0] in fields else None
 
 
-def anonymous_bytes() -> int | None:
-    """Memory of this process without mapped files; None where the system does not report it."""
-    return proc_bytes("self/status", "RssAnon", "RssShmem")
-
-
 def available_bytes() -> int:
     """Memory that can be allocated now without swapping, as the system reports it."""
     available = proc_bytes("meminfo", "MemAvailable")
     if available is None and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     return 4 * 10**9 if available is None else available
-
-
-class PeakMemory:
-    """Largest anonymous memory while the block runs, sampled every `every` seconds.
-
-    Examples
-    --------
-    >>> with PeakMemory() as memory:
-    ...     block = np.ones(10**6)
-    >>> memory.peak is None or memory.peak > 8 * 10**6
-    True
-    """
-
-    every = 0.005
-
-    def __enter__(self) -> PeakMemory:
-        self.start = self.peak = anonymous_bytes()
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
-        done = self.peak is None
-        while not done:
-            done = self._done.wait(self.every)
-            self.peak = max(self.peak or 0, anonymous_bytes() or 0)
 
 
 _SMALL = 1 << 16  # bytes; smaller arrays are always kept in memory

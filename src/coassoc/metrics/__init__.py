@@ -5,7 +5,6 @@ from .membership import ItemConsensus, cluster_recovery, cluster_uncertainty, it
 from .profiles import profile
 from .scores import (
     ZeroEffort,
-    best_partition,
     cluster_density,
     density,
     ensemble_nmi,
@@ -21,7 +20,6 @@ __all__ = [
     "ItemConsensus",
     "ZeroEffort",
     "align_labels",
-    "best_partition",
     "cluster_density",
     "cluster_recovery",
     "cluster_uncertainty",

@@ -184,19 +184,14 @@ def zero_effort(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engin
     >>> ca.zero_effort([[0, 0], [0, 0], [1, 1], [1, 1]])
     ZeroEffort(mean=1.0, best=1.0)
     """
-    return ZeroEffort.of(member_scores(X, metric, sample_weight=sample_weight, engine=engine))
-
-
-def member_scores(X: Any, metric: str = "nmi", *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    """Score of each clustering as if it were the consensus, shape (n_partitions,). See :func:`zero_effort`."""
     if metric not in ("nmi", "density"):
         raise ValueError(f"metric must be 'nmi' or 'density', got {metric!r}.")
-    ensemble = check_ensemble(X)
-    copies = check_copies(sample_weight, ensemble.n_samples)
     if metric == "nmi":
-        return mean_with_others(member_nmi(ensemble, copies, engine))
+        return ZeroEffort.of(partition_nmi(X, sample_weight=sample_weight, engine=engine))
+    ensemble = check_ensemble(X)
+    counted = member_counts(ensemble, check_copies(sample_weight, ensemble.n_samples), engine)
     equal = np.ones(ensemble.n_partitions)
-    return np.array([density_from_counts(counts, equal) for counts in member_counts(ensemble, copies, engine)])
+    return ZeroEffort.of(np.array([density_from_counts(counts, equal) for counts in counted]))
 
 
 def pairwise_nmi(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
@@ -211,13 +206,15 @@ def pairwise_nmi(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> 
     [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     ensemble = check_ensemble(X)
-    return member_nmi(ensemble, check_copies(sample_weight, ensemble.n_samples), engine)
+    counted = member_counts(ensemble, check_copies(sample_weight, ensemble.n_samples), engine)
+    return np.array([nmi_from_counts(counts) for counts in counted])
 
 
 def partition_nmi(X: Any, labels: Any = None, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
     """NMI of each clustering with the consensus `labels`, or, without them, its mean NMI with the others.
 
-    Low values show the clusterings that disagree; as weights they are ``partition_weights="agreement"``.
+    Low values show the clusterings that disagree; as weights they are ``partition_weights="agreement"``. The largest
+    mean with the others is that of the medoid, ``ensemble.partition(partition_nmi(ensemble).argmax())``.
 
     Parameters
     ----------
@@ -235,23 +232,8 @@ def partition_nmi(X: Any, labels: Any = None, *, sample_weight: Any = None, engi
     [0.5, 0.5, 0.0]
     """
     if labels is None:
-        return member_scores(X, sample_weight=sample_weight, engine=engine)
+        return mean_with_others(pairwise_nmi(X, sample_weight=sample_weight, engine=engine))
     return nmi_from_counts(scored_counts(X, labels, sample_weight, None, engine)[0])
-
-
-def best_partition(X: Any, *, sample_weight: Any = None, engine: Any = "auto") -> np.ndarray:
-    """The medoid of an ensemble: the labels of the (first) clustering with the largest mean NMI with the others.
-
-    They are codes, −1 where missing. Parameters are those of :func:`density`.
-
-    Examples
-    --------
-    >>> import coassoc as ca
-    >>> ca.best_partition([[0, 5, 0], [0, 5, 1], [1, 6, 0], [1, 6, 1]]).tolist()
-    [0, 0, 1, 1]
-    """
-    ensemble = check_ensemble(X)
-    return ensemble.partition(int(np.argmax(member_scores(ensemble, sample_weight=sample_weight, engine=engine))))
 
 
 # -- counts ----------------------------------------------------------------------------------------------------
@@ -277,7 +259,7 @@ def resolve_partition_weights(
             raise ValueError(
                 f"partition_weights must be None, 'agreement' or one number per partition, got {weights!r}."
             )
-        weights = mean_with_others(member_nmi(ensemble, copies, engine))
+        weights = partition_nmi(ensemble, sample_weight=copies, engine=engine)
         if not weights.any():  # no two partitions agree at all
             weights = None
     return check_partition_weights(weights, ensemble.n_partitions)
@@ -317,11 +299,6 @@ def member_counts(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) ->
 
 
 # -- NMI from counts -------------------------------------------------------------------------------------------
-
-
-def member_nmi(ensemble: Ensemble, copies: np.ndarray | None, engine: Any) -> np.ndarray:
-    """NMI between every two clusterings, shape (n_partitions, n_partitions)."""
-    return np.array([nmi_from_counts(counts) for counts in member_counts(ensemble, copies, engine)])
 
 
 def mean_with_others(nmi: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 _MODULES = {
     "summary": ("Summary", "summarize"),
     "page": ("render", "write_report"),
-    "tables": ("item_table", "cluster_table", "partition_table"),
+    "tables": ("item_table",),
     "displays": ("plot_coassociation", "plot_select_k"),
     "comparison": ("compare",),
 }

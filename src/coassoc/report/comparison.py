@@ -19,7 +19,6 @@ from ..consensus.base import fit_to, mark_unlabelled, on_host
 from ..consensus.registry import Method, Settings, compared_methods, named_method, own_method
 from ..core.checks import check_integer
 from ..core.counts import density_from_counts
-from ..engines.memory import PeakMemory, format_size
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.tables import Columns
 from ..metrics import nmi, partition_nmi
@@ -43,7 +42,6 @@ class MethodScores:
     class_nmi: float | None = None
     clusters: int | None = None
     seconds: float | None = None
-    peak_bytes: int | None = None  # increase over the memory held before; None where the system has no such figure
     error: str | None = None  # why the method could not run
 
 
@@ -161,9 +159,7 @@ class Comparison:
     def to_text(self) -> str:
         """The table as plain text."""
         single = {"density": self.zero_effort_density, "ensemble_nmi": self.zero_effort_nmi}
-        peaks = [None if row.peak_bytes is None else format_size(row.peak_bytes) for row in self.rows]
-        rows = [asdict(row) | {"peak_bytes": peak} for row, peak in zip(self.rows, peaks)]
-        table = plain_text.scores_table(rows, single)
+        table = plain_text.scores_table([asdict(row) for row in self.rows], single)
         title = f"{self.n_samples:,} items, {self.n_partitions} clusterings, {self.n_clusters} clusters asked for"
         return "\n".join([title, "", table, "", *self.notes()]).rstrip()
 
@@ -263,7 +259,7 @@ def _run_method(
 ) -> tuple[MethodScores, np.ndarray | None]:
     """The scores and labels of one method; an error becomes a row that says why."""
     try:
-        with PeakMemory() as memory, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the table shows how many clusters were found
             model = method.make(n_clusters=k, random_state=seed, engine=engine, **settings)
             seconds = timed_fit(model, ensemble)
@@ -271,8 +267,6 @@ def _run_method(
         return MethodScores(name, error=" ".join(str(error).split()) or type(error).__name__), None
     labels = np.asarray(model.labels_)
     row = scored(name, ensemble, labels, engine, known, seconds=seconds)
-    if memory.peak is not None and memory.start is not None:
-        row.peak_bytes = max(0, memory.peak - memory.start)
     with suppress(MemoryError, ValueError, RuntimeError, ArithmeticError):  # half of the partitions may be too few
         row.left_out_nmi = left_out_nmi(model, ensemble, seed or 0, engine)
     return row, labels

@@ -11,6 +11,7 @@ import numpy as np
 from ..ensemble.io.writing import replacing
 from .tables import block_means
 
+_MOST_BORDERS = 60  # lines between clusters; more would hide the picture
 _INSTALL = "plots need matplotlib: pip install 'coassoc[report]'."
 
 
@@ -81,9 +82,10 @@ def plot_coassociation(X: Any, labels: Any, *, max_blocks: int = 200, cmap: Any 
     ax = axes_or_new(ax, figsize=(5.2, 4.6))
     edges = np.concatenate([[0], np.cumsum(blocks.sizes)])
     mesh = ax.pcolormesh(edges, edges, blocks.values, vmin=0, vmax=1, cmap=cmap, rasterized=True)
+    borders = edges[1:-1][np.diff(blocks.clusters) > 0]
     for draw_line in (ax.axhline, ax.axvline):
-        for border in blocks.borders:
-            draw_line(edges[border], color="white", linewidth=0.6, alpha=0.7)
+        for border in borders if len(borders) < _MOST_BORDERS else ():
+            draw_line(border, color="white", linewidth=0.6, alpha=0.7)
     ax.invert_yaxis()
     ax.set(xlabel="items, by cluster", ylabel="items, by cluster", aspect="equal")
     ax.figure.colorbar(mesh, ax=ax, label="co-association", shrink=0.85)
@@ -91,7 +93,7 @@ def plot_coassociation(X: Any, labels: Any, *, max_blocks: int = 200, cmap: Any 
 
 
 def plot_select_k(selection: Any, axes: Any = None) -> Any:
-    """Draw what `select_k` found: scores over k on the left, what k is chosen by on the right.
+    """Draw what `select_k` found: its curves over k on the left, the score that k is chosen by on the right.
 
     Parameters
     ----------
@@ -112,7 +114,7 @@ def plot_select_k(selection: Any, axes: Any = None) -> Any:
     suggested k = 2; score: the highest is suggested
     """
     left, right = axes = axes_or_new(axes, 2, figsize=(9, 3.5))
-    for name, curve in {"density": selection.density, **selection.curves}.items():
+    for name, curve in selection.curves.items():
         left.plot(selection.ks, curve, marker="o", markersize=3, label=name)
     left.set(xlabel="clusters k", ylim=(-0.02, 1.02), title=f"suggested k = {selection.k}")
     left.legend(frameon=False)

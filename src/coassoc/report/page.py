@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..consensus.auto.confidence import SURE
-from ..consensus.auto.verdict import STABLE, UNSTABLE
+from ..consensus.auto.verdict import STABLE, SURE, UNSTABLE
 from ..engines.config import version_of
 from ..ensemble.io.writing import check_writable, replacing
 from ..metrics.labels import contingency
@@ -54,7 +53,7 @@ def write_report(
     Notes
     -----
     The page needs no network and stays under 5 MB whatever the number of items: the co-association is shown as block
-    means, and the table of items holds the least certain ones and a sample. Time is linear in the number of items.
+    means, and the table of items holds the least certain ones. Time is linear in the number of items.
 
     Examples
     --------
@@ -148,9 +147,6 @@ def findings(s: Summary) -> Iterator[tuple[str, str]]:
             f"The verdict is that of Consensus on these clusterings. The labels below are others ({facts['method']}); "
             f"their adjusted Rand index with its answer is {1 - s.alternatives[0]['distance']:.3f}."
         )
-    if supported and s.input["n_partitions"] > 1:
-        nearest = f"The clustering “{facts['nearest'].name}” is closest to this consensus"
-        yield "note", f"{nearest}: adjusted Rand index {facts['nearest'].ari:.2f}."
     if supported and s.hidden:
         small = "; ".join(f"{one.size:,} items of cluster {one.inside} ({one.name})" for one in s.hidden)
         yield "warn", f"Small clusters that most finer clusterings share, and this consensus does not have: {small}."
@@ -174,11 +170,10 @@ def findings(s: Summary) -> Iterator[tuple[str, str]]:
 
 def tables(s: Summary) -> dict[str, dict[str, Any]]:
     """Every table and picture as columns and rows, for the page to show, draw and download."""
-    margin, drawn = s.item_consensus.margin[s.labels >= 0], s.partitions["partition"][:_MOST_DRAWN].tolist()
+    drawn = s.partitions["partition"][:_MOST_DRAWN].tolist()
     by_name = {
         "clusterings": _table({n.replace("partition", "clustering"): of for n, of in s.partitions.items()}, _MOST_ROWS),
         "clusters": _table(s.clusters, _MOST_ROWS),
-        "margins": _histogram(margin, np.linspace(-1, 1, 41)),
         "items": _table(s.items),
         **({"camps": _rows([{**one, "members": ", ".join(one["members"])} for one in s.camps])} if s.camps else {}),
         "alternatives": _rows(s.alternatives),
@@ -188,7 +183,8 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
         "agreement": _matrix("clustering", drawn, s.agreement[:, :_MOST_DRAWN]),
     }
     if s.confidence is not None:
-        by_name["confidence"] = _histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
+        items, edges = np.histogram(s.confidence[s.labels >= 0], np.linspace(0, 1, 21))
+        by_name["confidence"] = _table({"from": edges[:-1], "to": edges[1:], "items": items})
     if s.profile is not None:
         by_name["profile"], by_name["effects"] = _profile(s.profile)
     if s.classes is not None:
@@ -196,9 +192,6 @@ def tables(s: Summary) -> dict[str, dict[str, Any]]:
         most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:_MOST_CLASSES])
         counts = counts[most, :_MOST_CLASSES]
         by_name["classes"] = _matrix("class", [names[i] for i in most], counts, map(str, range(counts.shape[1])))
-    if s.tree is not None:
-        keys = ("node", "parent", "left", "right", "rank", "size", "density", "gain")
-        by_name["tree"] = _table({key: s.tree[key] for key in keys})
     return by_name
 
 
@@ -211,10 +204,6 @@ def _rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Columns without any value are left out."""
     names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     return _table({name: [row[name] for row in rows] for name in names})
-
-
-def _histogram(values: np.ndarray, edges: np.ndarray) -> dict[str, Any]:
-    return _table({"from": edges[:-1], "to": edges[1:], "items": np.histogram(values, bins=edges)[0]})
 
 
 def _matrix(name: str, names: list[str], values: np.ndarray, columns: Iterable[str] | None = None) -> dict[str, Any]:
@@ -254,7 +243,6 @@ def _facts(s: Summary) -> dict[str, Any]:
         "runners_up": s.number["runners_up"],
         "nearest": s.consensus["nearest"].position,
         "sure": SURE,
-        "cut": None if s.tree is None else s.tree["cut"],
         "blocks": {"clusters": blocks.clusters.tolist(), "sizes": blocks.sizes.tolist(), "names": s.block_names},
     }
 

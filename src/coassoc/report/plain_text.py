@@ -45,7 +45,6 @@ _SCORES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "class_ari": ("class ARI", number),
     "class_nmi": ("class NMI", number),
     "seconds": ("time", seconds),
-    "peak_bytes": ("peak memory", str),
 }
 
 

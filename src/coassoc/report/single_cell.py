@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..consensus.auto.confidence import SURE
 from ..consensus.auto.refits import rand_index
+from ..consensus.auto.verdict import SURE
 from ..consensus.single_cell import cells_ensemble, matching_keys
 from ..metrics.labels import contingency
 from .displays import axes_or_new, distinct_colours

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..consensus.auto.confidence import SURE
 from ..consensus.auto.estimator import Consensus, NearestPartition
 from ..consensus.auto.refits import rand_index
-from ..consensus.bisecting import BisectingConsensus
+from ..consensus.auto.verdict import SURE
 from ..consensus.hidden import HiddenCluster, hidden_clusters
 from ..consensus.registry import make_method
 from ..ensemble import Ensemble, check_ensemble, read_ensemble
@@ -24,10 +22,10 @@ from ..metrics.profiles import check_rows
 from ..metrics.profiles import profile as describe_clusters
 from ..metrics.scores import counts_of
 from .comparison import MethodScores, left_out_nmi, sampled_rows, scored, timed_fit
-from .tables import Blocks, block_means, cluster_table, item_columns, partition_columns
+from .tables import Blocks, block_means, cluster_columns, item_columns, partition_columns
 
 _MOST_BLOCKS = 200  # rows of the co-association picture
-_MOST_LEAVES = 64
+_MOST_ITEMS = 5000  # rows of the table of items
 _MOST_MATCHED = 100  # clusters of a clustering that a consensus is fitted with for comparison
 _MOST_INPUTS = 9  # columns of the flow between clusterings, beside the answer
 _MOST_FLOWING = 60  # clusters of a partition in a flow
@@ -60,15 +58,16 @@ class Summary:
         ``"inputs"``, ``"k"`` and ``"camps"``: (name, labels) of partitions to draw side by side, on at most 20,000
         items, clusters named as in `labels`.
     clusters, items, partitions : dict
-        Columns of the tables in ``coassoc.report`` and a few more; of many items, the least certain ones and a sample.
+        Columns of the tables of the page. ``clusters``: ``size``, ``share``, ``density``, ``recovery`` (see
+        :func:`coassoc.cluster_recovery`), the ``nearest`` other one and the density with it. ``partitions``: agreement
+        of each clustering with the others and with the consensus, and ``outlier``: more than 3 scaled median absolute
+        deviations below the median, among four or more. Of many ``items``, the least certain ones.
     classes : tuple of (list, ndarray) or None
         Names of the known classes and how many of their items each cluster has.
     blocks : Blocks
         Block means of the co-association matrix, ordered by the consensus.
     block_names : list of str or None
         Ids of the items in that order, where the blocks are single items with ids.
-    tree : dict or None
-        Columns of the bisecting tree's nodes, None when the items cannot be split.
     item_consensus : ItemConsensus
         Per item: co-association with its own and with the best other cluster.
     confidence : ndarray or None
@@ -92,7 +91,6 @@ class Summary:
     classes: tuple[list[str], np.ndarray] | None
     blocks: Blocks
     block_names: list[str] | None
-    tree: dict[str, Any] | None
     item_consensus: ItemConsensus
     confidence: np.ndarray | None
     items: dict[str, np.ndarray]
@@ -114,7 +112,6 @@ def summarize(
     features: Any = None,
     feature_names: Any = None,
     title: str = "Consensus report",
-    max_items: int = 5000,
     random_state: int = 0,
     engine: Any = "auto",
     progress: Any = None,
@@ -138,8 +135,6 @@ def summarize(
         Names of the columns of `features`; None takes those of a data frame, or their positions.
     title : str, default="Consensus report"
         Title of the page.
-    max_items : int, default=5000
-        Rows of the table of items at most: half of them the least certain items, half a random sample of the others.
     random_state : int, default=0
         Seed.
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
@@ -187,8 +182,6 @@ def summarize(
     strength = item_consensus(ensemble, consensus, engine=engine)
     say("co-association")
     blocks = block_means(ensemble, consensus, _MOST_BLOCKS, own=strength.own, engine=engine)
-    say("tree")
-    tree = _tree(ensemble, k, random_state, engine)
     say("partitions")
     agreement = pairwise_nmi(ensemble, engine=engine)
     partitions = partition_columns(ensemble, consensus, agreement, engine)
@@ -203,7 +196,7 @@ def summarize(
     if features is not None:
         say("features")
         profile = dict(describe_clusters(consensus, features, feature_names, n_features=None))
-    clusters = cluster_table(ensemble, consensus, engine=engine)
+    clusters = cluster_columns(ensemble, consensus, engine)
     if own:
         first = np.unique(consensus[labelled], return_index=True)[1]
         clusters["confidence"] = answer.cluster_confidence_[answer.labels_[labelled][first]]
@@ -246,10 +239,9 @@ def summarize(
         classes=None if ensemble.classes is None else _classes(ensemble, consensus),
         blocks=blocks,
         block_names=_block_names(ensemble, blocks),
-        tree=tree,
         item_consensus=strength,
         confidence=confidence,
-        items=_items(ensemble, consensus, strength, confidence, max_items, random_state),
+        items=_items(ensemble, consensus, strength, confidence),
         partitions={**partitions, "ari_with_consensus": rand, "weight": answer.partition_weights_},
         agreement=agreement,
         labels=consensus,
@@ -347,23 +339,12 @@ def _block_names(ensemble: Ensemble, blocks: Blocks) -> list[str] | None:
     return np.asarray(ensemble.item_ids)[blocks.order].astype(str).tolist()
 
 
-def _items(ensemble: Ensemble, labels, strength: ItemConsensus, confidence, most: int, seed: int) -> dict:
+def _items(ensemble: Ensemble, labels: np.ndarray, strength: ItemConsensus, confidence: Any) -> dict:
     """Columns of the table of items, the least certain first."""
     certainty = strength.margin if confidence is None else confidence
     shown = np.flatnonzero(labels >= 0)
-    shown = shown[np.lexsort((shown, strength.margin[shown], certainty[shown]))]
-    if len(shown) > most:
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0x17E,)))
-        drawn = np.sort(rng.choice(np.arange(most // 2, len(shown)), most - most // 2, replace=False))
-        shown = np.concatenate([shown[: most // 2], shown[drawn]])
+    shown = shown[np.lexsort((shown, strength.margin[shown], certainty[shown]))][:_MOST_ITEMS]
     ids, classes = (None if of is None else np.asarray(of).astype(str) for of in (ensemble.item_ids, ensemble.classes))
     columns = {"item": np.arange(len(labels)) if ids is None else ids, "class": classes, "confidence": confidence}
     columns |= item_columns(labels, strength)
     return {name: values[shown] for name, values in columns.items() if values is not None}
-
-
-def _tree(ensemble: Ensemble, k: int, seed: int, engine: Any) -> dict[str, Any] | None:
-    """The bisecting tree down to at least k leaves, as columns of its nodes."""
-    leaves = min(max(k, 2, math.isqrt(ensemble.n_samples)), _MOST_LEAVES)
-    model = BisectingConsensus(max_leaves=leaves, random_state=seed, engine=engine).fit(ensemble)
-    return {**model.tree_.table(), "cut": min(k, model.n_leaves_)} if model.n_leaves_ > 1 else None

@@ -1,4 +1,4 @@
-"""Tables with one row per item, cluster, clustering, or block of the co-association matrix."""
+"""Columns of the tables of items, clusters and clusterings; block means of the co-association matrix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..core.counts import inter_densities
 from ..ensemble import Ensemble, check_ensemble
 from ..ensemble.tables import Columns
-from ..metrics import cluster_recovery, inter_density, item_consensus, pairwise_nmi, partition_nmi
+from ..metrics import cluster_recovery, inter_density, item_consensus, partition_nmi
 from ..metrics.labels import check_labels
 from ..metrics.membership import ItemConsensus
 from ..metrics.scores import counts_of, mean_with_others
@@ -58,28 +58,9 @@ def item_columns(codes: np.ndarray, strength: ItemConsensus) -> dict[str, np.nda
     return columns | {"margin": strength.margin, "role": np.where(codes < 0, "none", _ROLES[strength.role])}
 
 
-def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
-    """Size, density, recovery and nearest other cluster of each consensus cluster, one row per cluster.
-
-    Parameters
-    ----------
-    X, labels, engine
-        As for :func:`item_table`.
-
-    Returns
-    -------
-    dict of str to ndarray, with ``to_frame(kind="pandas")``
-        ``cluster``, ``size``, ``share``, ``density``, ``recovery`` (see :func:`coassoc.cluster_recovery`),
-        ``nearest`` (−1 when there is no other) and ``nearest_density``.
-
-    Examples
-    --------
-    >>> import coassoc as ca
-    >>> ca.report.cluster_table([[0, 0], [0, 0], [1, 0], [1, 1]], [0, 0, 1, 1])["density"].tolist()
-    [1.0, 0.5]
-    """
-    ensemble = check_ensemble(X)
-    codes, k = check_labels(labels, ensemble.n_samples)
+def cluster_columns(ensemble: Ensemble, codes: np.ndarray, engine: Any) -> dict[str, np.ndarray]:
+    """Size, density, recovery and nearest other cluster (−1 when there is none) of each cluster 0..k-1."""
+    k = int(codes.max()) + 1
     sizes = np.bincount(codes[codes >= 0], minlength=k)
     between = inter_density(ensemble, codes, engine=engine)
     density = between.diagonal().copy()
@@ -88,49 +69,25 @@ def cluster_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
     columns["recovery"] = cluster_recovery(ensemble, codes, engine=engine)
     columns["nearest"] = between.argmax(axis=1) if k > 1 else np.full(k, -1)
     columns["nearest_density"] = between.max(axis=1) if k > 1 else np.zeros(k)
-    return Columns(columns)
+    return columns
 
 
-def partition_table(X: Any, labels: Any, *, engine: Any = "auto") -> Columns:
-    """Agreement of each clustering with the others and with the consensus, one row per partition.
+def partition_columns(ensemble: Ensemble, codes: np.ndarray, matrix: np.ndarray, engine: Any) -> dict[str, np.ndarray]:
+    """Agreement of each clustering with the others and with the consensus, given the NMI between every two.
 
-    Parameters
-    ----------
-    X, labels, engine
-        As for :func:`item_table`.
-
-    Returns
-    -------
-    dict of str to ndarray, with ``to_frame(kind="pandas")``
-        ``partition``, ``clusters``, ``labelled_share``, ``nmi_with_others``, ``nmi_with_consensus`` and ``outlier``:
-        more than 3 scaled median absolute deviations under the median of ``nmi_with_others``, among four or more.
-
-    Examples
-    --------
-    >>> import coassoc as ca
-    >>> ca.report.partition_table([[0, 0], [0, 0], [1, 1], [1, 1]], [0, 0, 1, 1])["nmi_with_others"].tolist()
-    [1.0, 1.0]
+    An outlier is more than 3 scaled median absolute deviations below the median, among four or more.
     """
-    ensemble = check_ensemble(X)
-    codes, _ = check_labels(labels, ensemble.n_samples)
-    return partition_columns(ensemble, codes, pairwise_nmi(ensemble, engine=engine), engine)
-
-
-def partition_columns(ensemble: Ensemble, codes: np.ndarray, matrix: np.ndarray, engine: Any) -> Columns:
-    """`partition_table`, given the NMI between every two partitions."""
     mean = mean_with_others(matrix)
     centre = float(np.median(mean))
     spread = max(_SCALE * float(np.median(np.abs(mean - centre))), _LEAST_SPREAD)
-    return Columns(
-        {
-            "partition": np.array(ensemble.names),
-            "clusters": ensemble.n_clusters,
-            "labelled_share": np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) / ensemble.n_samples,
-            "nmi_with_others": mean,
-            "nmi_with_consensus": partition_nmi(ensemble, codes, engine=engine),
-            "outlier": (mean < centre - 3 * spread) & (len(mean) >= 4),
-        }
-    )
+    return {
+        "partition": np.array(ensemble.names),
+        "clusters": ensemble.n_clusters,
+        "labelled_share": np.add.reduceat(ensemble.sizes, ensemble.offsets[:-1]) / ensemble.n_samples,
+        "nmi_with_others": mean,
+        "nmi_with_consensus": partition_nmi(ensemble, codes, engine=engine),
+        "outlier": (mean < centre - 3 * spread) & (len(mean) >= 4),
+    }
 
 
 # -- the co-association matrix, reduced to means over blocks of items --------------------------------------------
@@ -146,15 +103,7 @@ class Blocks:
     values: np.ndarray  # mean co-association between the items of two blocks
     order: np.ndarray  # items in the order of the blocks, those without a label left out
     sizes: np.ndarray  # items in each block
-    clusters: np.ndarray  # cluster of the first item of each block
-    last_clusters: np.ndarray  # and of the last: another one only where there are more clusters than blocks
-
-    @property
-    def borders(self) -> list[int]:
-        """Blocks where another cluster begins; none when clusters share blocks."""
-        if (self.clusters != self.last_clusters).any():
-            return []
-        return (np.flatnonzero(np.diff(self.clusters)) + 1).tolist()
+    clusters: np.ndarray  # cluster of the first item of each block; the others have it, too, unless blocks are too few
 
 
 def block_means(X: Any, labels: Any, max_blocks: int = 200, *, own: Any = None, engine: Any = "auto") -> Blocks:
@@ -175,7 +124,7 @@ def block_means(X: Any, labels: Any, max_blocks: int = 200, *, own: Any = None, 
     values = inter_densities(counts_of(ensemble, block_of, len(sizes), None, engine), np.ones(ensemble.n_partitions))
     single = np.flatnonzero(sizes == 1)
     values[single, single] = 1.0
-    return Blocks(values, order, sizes, codes[order[edges[:-1]]], codes[order[edges[1:] - 1]])
+    return Blocks(values, order, sizes, codes[order[edges[:-1]]])
 
 
 def _edges(sizes: np.ndarray, max_blocks: int) -> np.ndarray:

@@ -88,48 +88,31 @@ def test_near_copies_come_back_nearly(k):
     assert answer.supported_
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_copies_of_members_change_nothing(seed):
-    table = random_ensemble(seed)
-    rng = np.random.default_rng(seed)
-    extra = table[:, rng.integers(0, table.shape[1], 5)]
-    a, b = fit(table), fit(np.hstack([table, extra]))
-    assert (a.labels_ == b.labels_).all() and a.stability_ == b.stability_ and (a.confidence_ == b.confidence_).all()
-    assert "5 repeat another" in b.verdict_
-    assert b.partition_weights_.sum() == pytest.approx(a.partition_weights_.sum())
+@WEAK_SEEDS
+def test_copies_of_members_change_nothing(seeds):
+    for seed in seeds:
+        for table in (random_ensemble(seed), weak_ensemble(seed)):
+            extra = table[:, np.random.default_rng(seed).integers(0, table.shape[1], 5)]
+            a, b = fit(table), fit(np.hstack([table, extra]))
+            assert (a.labels_ == b.labels_).all() and (a.confidence_ == b.confidence_).all()
+            assert np.array_equal(a.stability_, b.stability_, equal_nan=True)
+            assert "5 repeat another" in b.verdict_ or not a.supported_
+            assert b.partition_weights_.sum() == pytest.approx(a.partition_weights_.sum())
 
 
 @WEAK_SEEDS
-def test_copies_change_nothing_where_little_agrees(seeds):
+def test_order_of_columns_and_names_change_nothing(seeds):
     for seed in seeds:
-        rng, table = np.random.default_rng(seed), weak_ensemble(seed)
-        extra = table[:, rng.integers(0, table.shape[1], 3)]
-        a, b = fit(table), fit(np.hstack([table, extra]))
-        assert (a.labels_ == b.labels_).all() and (a.confidence_ == b.confidence_).all()
-        assert np.array_equal(a.stability_, b.stability_, equal_nan=True)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_order_of_columns_and_names_change_nothing(seed):
-    table, rng = random_ensemble(seed), np.random.default_rng(seed)
-    order = rng.permutation(table.shape[1])
-    renamed = np.stack([rng.permutation(99)[member] for member in table.T[order]], axis=1)
-    a, b = fit(table), fit(renamed)
-    assert adjusted_rand_score(a.labels_, b.labels_) == 1 and a.verdict_ == b.verdict_
-    assert (a.confidence_ == b.confidence_).all() and (a.partition_weights_[order] == b.partition_weights_).all()
-
-
-@WEAK_SEEDS
-def test_order_of_columns_and_names_change_no_digit_where_little_agrees(seeds):
-    for seed in seeds:
-        rng, table = np.random.default_rng(seed), weak_ensemble(seed)
-        renamed = np.empty_like(table)
-        for column, member in zip(renamed.T, table.T[rng.permutation(table.shape[1])]):
-            column[:] = np.append(rng.permutation(20), np.nan)[np.nan_to_num(member, nan=20).astype(int)]
-        a, b = fit(table), fit(renamed)
-        assert adjusted_rand_score(a.labels_, b.labels_) == 1 and (a.confidence_ == b.confidence_).all()
-        assert a.verdict_ == b.verdict_ and a.agreement_ == b.agreement_
-        assert np.array_equal(a.stability_, b.stability_, equal_nan=True)
+        for table in (random_ensemble(seed).astype(float), weak_ensemble(seed)):
+            rng = np.random.default_rng(seed)
+            order, renamed = rng.permutation(table.shape[1]), np.empty_like(table)
+            for column, member in zip(renamed.T, table.T[order]):
+                column[:] = np.append(rng.permutation(99), np.nan)[np.nan_to_num(member, nan=99).astype(int)]
+            a, b = fit(table), fit(renamed)
+            assert adjusted_rand_score(a.labels_, b.labels_) == 1 and a.verdict_ == b.verdict_
+            assert (a.confidence_ == b.confidence_).all() and a.agreement_ == b.agreement_
+            assert np.array_equal(a.stability_, b.stability_, equal_nan=True)
+            assert (a.partition_weights_[order] == b.partition_weights_).all()
 
 
 def mean_likeness(seeds):

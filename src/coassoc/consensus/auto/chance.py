@@ -62,12 +62,14 @@ def find_support(pairs: MemberPairs) -> Support:
     # copies with other labels missing are no witnesses of their own, but they label other items
     different = different[pairs.alike_of[different] == different]
     most_items, alone = int(np.diagonal(pairs.n_items).max()), len(different) < 2
-    reason = _only_one(p, int((pairs.entropy > 0).sum()), int(first.sum())) if alone else ""
-    if not alone and most_items < LEAST_ITEMS:
+    p_value, reason = joint_p_value(pairs, different), ""
+    if alone:
+        reason = _only_one(p, int((pairs.entropy > 0).sum()), int(first.sum()))
+    elif most_items < LEAST_ITEMS:
         reason = f"There are only {most_items} items"
-    elif not alone and not np.triu(pairs.part(different).variance > 0, 1).any():
+    elif p_value is None:
         reason = "No two clusterings divide items that both label"
-    p_value = 1.0 if alone else joint_p_value(pairs.part(different))
+    p_value = 1.0 if p_value is None else p_value
     return Support(None if reason else p_value < ALPHA, p_value, used, n_copies, reason, alone)
 
 
@@ -85,14 +87,16 @@ def _only_one(p: int, n_divided: int, n_different: int) -> str:
     return f"{'Only one' if n_divided else 'No'} clustering has more than one cluster"
 
 
-def joint_p_value(pairs: MemberPairs) -> float:
-    """Probability that independent clusterings agree as much in all pairs together."""
-    upper = np.triu(pairs.variance > 0, 1)
-    if not upper.any():
-        return 1.0
-    spread = np.sqrt(pairs.variance[upper])
-    total, mean, variance = (pairs.statistic[upper] / spread).sum(), (pairs.mean[upper] / spread).sum(), upper.sum()
-    return float(gammaincc(mean**2 / variance, total * mean / variance)) if total > mean else 1.0
+def joint_p_value(pairs: MemberPairs, members: np.ndarray) -> float | None:
+    """Probability that independent clusterings agree as much in all pairs of `members`; None without such pairs."""
+    squares = (pairs.statistic, pairs.mean, pairs.variance)
+    statistic, mean, variance = (square[np.ix_(members, members)] for square in squares)
+    tested = np.triu(variance > 0, 1)
+    if not tested.any():
+        return None
+    spread, n_pairs = np.sqrt(variance[tested]), tested.sum()
+    total, expected = (statistic[tested] / spread).sum(), (mean[tested] / spread).sum()
+    return float(gammaincc(expected**2 / n_pairs, total * expected / n_pairs)) if total > expected else 1.0
 
 
 def find_used(pairs: MemberPairs, different: np.ndarray) -> np.ndarray:

@@ -18,20 +18,18 @@ from ...ensemble.ensemble import is_on_gpu
 from ...ensemble.gpu import beside
 from ...ensemble.io.coding import is_dask
 from ...ensemble.threads import one_thread
-from ...metrics.labels import check_copies, fill_missing
-from ..base import ConsensusEstimator, PredictMixin, look_up, mark_unlabelled, on_host
+from ...metrics.labels import check_copies, contingency, fill_missing
+from ..base import ConsensusEstimator, PredictMixin, inherit_docs, look_up, mark_unlabelled, on_host
 from ..lloyd import warn_if_fewer
 from ..merge import merged_counts
 from ..micro import local_rows
 from ..registry import find_method, make_method
 from .candidates import CANDIDATES, LINKAGES, MicroFits
-from .confidence import item_confidence
-from .evidence import Evidence, gather_evidence
+from .evidence import Evidence, gather_evidence, marked, without_noise
 from .members import agreement
-from .noise import check_noise, marked, without_noise
 from .number import NumberOfClusters, choose_k
 from .refits import Refits, rand_index
-from .verdict import describe_answer, on_copies, on_hidden, on_items, on_number
+from .verdict import describe_answer, item_confidence, on_copies, on_hidden, on_items, on_number
 
 _MOST_ALTERNATIVES = 4  # other numbers of clusters
 _STRETCH = 1 << 24  # items counted at a time
@@ -86,6 +84,7 @@ class Alternative:
         )
 
 
+@inherit_docs
 class Consensus(PredictMixin, ConsensusEstimator):
     r"""The consensus of an ensemble, with the method and the number of clusters chosen, and a verdict on it.
 
@@ -115,10 +114,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         Items that more than this share of the clusterings leave without a label take no part, and get −1 and confidence
         0: 0.5 for those that most leave out. None labels every item that has a label in some clustering, and so does
         `predict`.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels on every engine, thread count and chunk size.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the passes run.
+    {random_state} {engine}
     verbose : int, default=0
         Print a line per step.
 
@@ -242,7 +238,6 @@ class Consensus(PredictMixin, ConsensusEstimator):
         if self.method not in ("auto", *CANDIDATES):
             find_method(self.method)
         least = self._smallest_cluster()
-        check_noise(self.noise)
         seed = seed_from(self.random_state)
         # one thread of BLAS: the matrices are small, and the labels must not depend on the number of threads
         ensemble = self._check_input(X)
@@ -374,10 +369,9 @@ class Consensus(PredictMixin, ConsensusEstimator):
             labels = fits.fit(name, k, evidence.least)
             counts = merged_counts(fits.counts, labels, int(labels.max()) + 1)
             score = float(agreement([counts.alpha], fits.counts.layout).mean())
-            table = np.zeros((int(labels.max()) + 1, answer.k), np.int64)
-            np.add.at(table, (labels, answer.of_leaf), fits.sizes)
+            distance = 1.0 - rand_index(contingency(labels, answer.of_leaf, copies=fits.sizes))
+            facts = score, refits.stability(name, k, evidence.least), distance, camp
             # an item without a label has leaf -1, the last entry
-            facts = score, refits.stability(name, k, evidence.least), 1.0 - rand_index(table), camp
             self._alternatives.append((int(labels.max()) + 1, name, *facts, np.append(labels, -1).astype(np.int32)))
             return labels
 
@@ -428,8 +422,7 @@ class _Answer:
 
 def _disputed(first: np.ndarray, second: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """(m,) True for micro-clusters whose clusters in two partitions share less than half of their items."""
-    shared = np.zeros((int(first.max()) + 1, int(second.max()) + 1))
-    np.add.at(shared, (first, second), sizes)
+    shared = contingency(first, second, copies=sizes)
     union = shared.sum(axis=1, keepdims=True) + shared.sum(axis=0) - shared
     return (2.0 * shared < union)[first, second]
 

@@ -1,7 +1,8 @@
-"""What the default answer is made from: clusterings compared, micro-clusters of all items, refits to halves."""
+"""What the default answer is made from: items that are not noise, clusterings compared, micro-clusters, refits."""
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,11 @@ from ...core.checks import stream
 from ...core.counts import Layout
 from ...engines import Engine, Rows
 from ...ensemble import Ensemble
+from ...ensemble.gpu import beside
+from ...metrics.labels import check_copies
 from ...metrics.profiles import check_rows
 from ...metrics.scores import member_tables
+from ..base import host_ensemble, on_host
 from ..micro import MICRO_PASSES, MicroClusters, local_rows, micro_clusters, sampled_codes
 from .candidates import CANDIDATES, MicroFits
 from .chance import Support, find_support
@@ -48,7 +52,9 @@ class Evidence:
         """The number of clusters; `features` of the items, which are at micro-clusters `leaf`, vote where given."""
         neighbours = None
         if features is not None and leaf is not None and (leaf >= 0).sum() > 1:
-            neighbours = Neighbours.of(check_features(features, len(leaf)), leaf, stream(self.seed, 11))
+            X = check_array(features, accept_sparse="csr", input_name="features")
+            check_rows(X, len(leaf))
+            neighbours = Neighbours.of(X, leaf, stream(self.seed, 11))
         return choose_k(self.fits, self.refits, self.ks, self.least, neighbours)
 
     def stabilities(self, k: int) -> dict[str, float]:
@@ -64,9 +70,7 @@ class Evidence:
         return *fits, np.arange(2, max(int(self.n_clusters[used].max()), 2) + 1)
 
 
-def gather_evidence(
-    rows: Rows, engine: Engine, asked: list[int] | None, seed: int, least: int = 1
-) -> Evidence:
+def gather_evidence(rows: Rows, engine: Engine, asked: list[int] | None, seed: int, least: int = 1) -> Evidence:
     """Compare the clusterings on a sample, find micro-clusters of all items, and refit to halves."""
     layout = rows.layout
     sample = sampled_codes(rows, MOST_COMPARED, stream(seed, 6))
@@ -103,8 +107,27 @@ def _fit_micro(
     return fits, Refits(sample, layout, pairs, order, n_micro, seed, int(micro.sizes.sum()))
 
 
-def check_features(features: Any, n_items: int) -> Any:
-    """Numbers, one row for each item."""
-    X = check_array(features, accept_sparse="csr", input_name="features")
-    check_rows(X, n_items)
-    return X
+# -- items that most clusterings leave without a label: −1 in the answer, where that is asked for ---------------------
+
+
+def without_noise(ensemble: Any, noise: Any, sample_weight: Any) -> tuple[np.ndarray | None, Any, int]:
+    """Which items are above the share `noise`, if any, weights that are 0 for them, and how many they are."""
+    if noise is None:
+        return None, sample_weight, 0
+    if isinstance(noise, bool) or not isinstance(noise, numbers.Real) or not 0 <= float(noise) < 1:
+        raise ValueError(f"noise must be None or a share from 0 to below 1, such as 0.5, got {noise!r}.")
+    noisy = host_ensemble(ensemble).noise_share() > noise
+    if not noisy.any():
+        return None, sample_weight, 0
+    if noisy.all():
+        raise ValueError(f"noise={noise!r} leaves no item: each lacks more labels than that; raise it.")
+    copies = check_copies(on_host(sample_weight), len(noisy)) if sample_weight is not None else None
+    copies = np.ones(len(noisy), np.int64) if copies is None else copies
+    return noisy, np.where(noisy, 0, copies), int(copies[noisy].sum())
+
+
+def marked(values: Any, noisy: np.ndarray, value: int) -> Any:
+    """`values` of all items, where they are, with `value` for those that are noise."""
+    values = values.copy()
+    values[beside(noisy, values).astype(bool)] = value
+    return values

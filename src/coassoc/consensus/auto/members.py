@@ -33,16 +33,6 @@ class MemberPairs:
     entropy: np.ndarray  # (p,) of each clustering, nats; 0 for a single cluster
     cluster_entropy: np.ndarray  # (d, p) of each base cluster over the clusters of each clustering, bits
 
-    def part(self, members: np.ndarray) -> MemberPairs:
-        """Only some clusterings; `cluster_entropy` keeps all base clusters."""
-        square = np.ix_(members, members)
-        groups = self.copy_of[members], self.alike_of[members]
-        copies, alike = ((own[:, None] == own).argmax(axis=1) for own in groups)
-        return MemberPairs(
-            self.ami[square], self.statistic[square], self.mean[square], self.variance[square], self.n_items[square],
-            copies, alike, self.entropy[members], self.cluster_entropy[:, members],
-        )  # fmt: skip
-
 
 def compare_members(tables: Iterable[np.ndarray], layout: Layout) -> MemberPairs:
     """Compare every two clusterings, given the contingency tables (d, k_j) of all with each of them, in order."""
@@ -55,7 +45,8 @@ def compare_members(tables: Iterable[np.ndarray], layout: Layout) -> MemberPairs
         rows, columns = alpha.sum(axis=1), np.add.reduceat(alpha, starts, axis=0)
         mutual[:, j], own, _ = _information(alpha, rows, columns, starts)
         n_items[:, j], entropies[:, j] = columns.sum(axis=1), own
-        first, second = Kernel.of(rows, starts, n_items[:, j]), Kernel.of_columns(columns)
+        first = Kernel.of(rows, starts, n_items[:, j])
+        second = Kernel.of(columns.ravel(), np.arange(p) * columns.shape[1], n_items[:, j])
         cross = np.add.reduceat(rows * (alpha * columns[clustering_of]).sum(axis=1, dtype=np.float64), starts)
         squares = np.add.reduceat((alpha.astype(np.float64) ** 2).sum(axis=1), starts)
         n = np.maximum(n_items[:, j], 1).astype(np.float64)
@@ -126,14 +117,6 @@ def agreement(counts: Iterable[np.ndarray], layout: Layout) -> np.ndarray:
         information.append(_information(alpha, *margins[-1], starts))
     mutual, own, others = np.transpose(information, (1, 0, 2))
     return _adjusted(mutual, _expected(margins, layout), own, others)
-
-
-def mean_nmi(counts: np.ndarray, layout: Layout) -> np.ndarray:
-    """NMI (p,) of a labelling with each clustering; 1 where both have one cluster, as in scikit-learn."""
-    starts = layout.offsets[:-1]
-    mutual, own, others = _information(counts, counts.sum(axis=1), np.add.reduceat(counts, starts, axis=0), starts)
-    total = own + others
-    return np.divide(2.0 * mutual, total, out=np.ones(len(total)), where=total > 0).clip(0.0, 1.0)
 
 
 def _information(alpha: np.ndarray, rows: np.ndarray, columns: np.ndarray, starts: np.ndarray) -> tuple:
@@ -253,12 +236,6 @@ class Kernel:
         on_diagonal = 1.0 - 2.0 * size / np.repeat(n, lengths) + np.repeat(squares / n**2, lengths)
         diagonal = np.add.reduceat(size * on_diagonal**2, starts)
         return cls(n_items - squares / n, squares - 2.0 * cubes / n + squares**2 / n**2, diagonal, squares)
-
-    @classmethod
-    def of_columns(cls, sizes: np.ndarray) -> Kernel:
-        """From the sizes (p, k) of the clusters of one clustering among the items of p others."""
-        p, k = sizes.shape
-        return cls.of(sizes.ravel(), np.arange(p) * k, sizes.sum(axis=1))
 
 
 def permutation_moments(first: Kernel, second: Kernel, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from ...core.checks import stream
 from ...core.counts import Layout
 from ...ensemble import Ensemble
 from ...metrics.labels import contingency
+from ..base import mark_unlabelled
 from ..micro import MICRO_PASSES, local_rows, micro_clusters
 from ..registry import make_method
 from .candidates import MicroFits
@@ -26,16 +27,13 @@ class Half:
     """Fits to one half of the clusterings: micro-clusters, choice of clusterings and seed are its own."""
 
     def __init__(self, codes: np.ndarray, layout: Layout, pairs: MemberPairs, members: np.ndarray, n_micro: int, seed):
-        members = members[find_used(pairs.part(members), np.arange(len(members)))]
+        members = members[find_used(pairs, members)[members]]
         self.members, self.seed = members, seed
         own = Layout.of_sizes(layout.n_clusters[members])
         self.ensemble = Ensemble.from_codes(np.ascontiguousarray(codes[:, members]), own.n_clusters)
         rows, engine = local_rows(self.ensemble.codes, own)
         micro = micro_clusters(rows, engine, min(n_micro, len(codes)), MICRO_PASSES, seed)
-        self.leaf = np.array(rows.labels(micro.labelling), dtype=np.int64)
-        absent = self.ensemble.unlabelled()
-        if absent is not None:
-            self.leaf[absent] = -1
+        self.leaf = mark_unlabelled(rows.labels(micro.labelling), self.ensemble).astype(np.int64)
         positions = np.concatenate([np.arange(layout.offsets[j], layout.offsets[j + 1]) for j in members])
         entropy = pairs.cluster_entropy[np.ix_(positions, members)]
         self.fits = MicroFits.of(micro, np.ones(len(members), dtype=bool), entropy, seed)
@@ -66,10 +64,9 @@ class Refits:
             codes = codes[np.sort(stream(seed, 7).choice(len(codes), MOST_ITEMS, replace=False))]
         self.splits: list[tuple[Half, Half]] = []
         for split in range(N_SPLITS if len(order) > 1 else 0):
-            shuffled = stream(seed, 3, split).permutation(order)
-            middle = len(order) // 2
-            parts = enumerate((shuffled[:middle], shuffled[middle:]))
-            first, second = (Half(codes, layout, pairs, own, n_micro, _seed(seed, split, i)) for i, own in parts)
+            parts = np.split(stream(seed, 3, split).permutation(order), [len(order) // 2])
+            seeds = [int(stream(seed, 8, split, side).integers(2**63)) for side in (0, 1)]
+            first, second = (Half(codes, layout, pairs, own, n_micro, s) for own, s in zip(parts, seeds))
             self.splits.append((first, second))
         self.stability = cache(self._stability)
 
@@ -93,10 +90,6 @@ class Refits:
                 first, second = (half.fits.strong_tree.cut(k, size) for half in (a, b))
                 total[i] += rand_index(contingency(first[filled[0]], second[filled[1]], copies=table[filled]))
         return total / max(len(self.splits), 1)
-
-
-def _seed(seed: int, split: int, side: int) -> int:
-    return int(stream(seed, 8, split, side).integers(2**63))
 
 
 def rand_index(table: np.ndarray) -> float:

@@ -11,10 +11,10 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ...core.checks import check_choice, check_integer, seed_from, stream
-from ...core.counts import cluster_densities, mean_density
 from ...engines import resolve
 from ...ensemble import Ensemble, check_ensemble, make_ensemble
 from ...ensemble.threads import one_thread
+from ..base import mark_unlabelled, on_host
 from .evidence import gather_evidence
 
 REFERENCES = ("auto", "gaussian", "permuted")
@@ -52,8 +52,6 @@ class SelectK:
         One sentence.
     ks : ndarray
         Numbers of clusters tried.
-    density : ndarray
-        Of the partition into k clusters, over the clusterings.
     score : ndarray
         What k is chosen by: the weighted sum of `curves`, as in :class:`Consensus`.
     curves : dict of str to ndarray
@@ -72,7 +70,6 @@ class SelectK:
     reference: str
     verdict: str
     ks: np.ndarray
-    density: np.ndarray
     score: np.ndarray
     z: float
     p_value: float
@@ -86,11 +83,6 @@ class SelectK:
         """What the reference that was used can show."""
         return CLAIMS[self.reference]
 
-    @property
-    def stability(self) -> np.ndarray:
-        """Mean adjusted Rand index between the partitions into k clusters found from two random halves."""
-        return self.curves["stability"]
-
     def labels(self, k: int | None = None) -> np.ndarray:
         """The partition into `k` clusters (the suggested number by default); all 0 for k = 1."""
         k = self.k if k is None else k
@@ -102,15 +94,15 @@ class SelectK:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the labels, as plain numbers and lists."""
-        plain: dict[str, Any] = {"k": self.k, "structure": self.structure, "reference": self.reference}
-        plain.update(verdict=self.verdict, claim=self.claim, runners_up=self.runners_up)
-        plain.update({name: x if math.isfinite(x) else None for name, x in (("z", self.z), ("p_value", self.p_value))})
-        plain.update({name: getattr(self, name).tolist() for name in ("ks", "density")})
-        plain["score"] = [value if math.isfinite(value) else None for value in self.score.tolist()]
-        return plain | {"curves": {name: curve.tolist() for name, curve in self.curves.items()}}
+        as_they_are = ("k", "structure", "reference", "verdict", "claim", "runners_up")
+        plain = {name: getattr(self, name) for name in as_they_are}
+        plain |= {name: None if math.isnan(x) else x for name, x in (("z", self.z), ("p_value", self.p_value))}
+        score = [None if math.isnan(value) else value for value in self.score.tolist()]
+        curves = {name: curve.tolist() for name, curve in self.curves.items()}
+        return plain | {"ks": self.ks.tolist(), "score": score, "curves": curves}
 
     def __str__(self) -> str:
-        columns = {"density": self.density, **self.curves, "score": self.score}
+        columns = {**self.curves, "score": self.score}
         lines = [self.verdict, f"reference: {self.reference}. {self.claim}", ""]
         lines.append("    k " + " ".join(f"{name:>11}" for name in columns))
         for i, k in enumerate(self.ks.tolist()):
@@ -202,35 +194,31 @@ def _from_labels(ensemble: Ensemble, ks: list[int], seed: int, engine: Any, X: A
     chosen = resolve(engine, ensemble)
     with chosen.load(ensemble) as rows:
         evidence = gather_evidence(rows, chosen, ks if len(ks) > 1 else [1, *ks], seed)
-        leaf = np.array(rows.labels(evidence.micro.labelling), dtype=np.int32)
-    unlabelled = ensemble.unlabelled()
-    if unlabelled is not None:
-        leaf[unlabelled] = -1  # the last entry of the labels of leaves
+        # an item without a label has leaf -1, the last entry of the labels of leaves
+        leaf = on_host(mark_unlabelled(rows.labels(evidence.micro.labelling), ensemble)).astype(np.int32)
     fits, support = evidence.fits, evidence.support
     number = evidence.choose_k(X, leaf)
     if not len(number.ks):
         raise ValueError(f"ks={ks} holds no number of clusters that {fits.n_leaves} groups of items can form.")
     partitions = {k: fits.fit("average", k) for k in number.ks.tolist()}
-    counts = [evidence.micro.merged(labels, int(labels.max()) + 1) for labels in partitions.values()]
-    v = np.ones(ensemble.n_partitions)
+    found = support.supported is not False
     p = "< 0.001" if support.p_value < 0.001 else f"= {support.p_value:.2g}"
     verdict = support.warning or (
         f"{' or '.join(map(str, [number.k, *number.runners_up]))} clusters: agreement, stability, gap and balance are "
         f"highest together there; the clusterings agree more than chance (p {p})."
     )
     return SelectK(
-        k=number.k if support.supported is not False else 1,
+        k=number.k if found else 1,
         structure=support.supported,
         reference="permuted",
         verdict=verdict[0].upper() + verdict[1:],
         ks=number.ks,
-        density=np.array([mean_density(of_k.sizes, cluster_densities(of_k, v)) for of_k in counts]),
         score=number.score,
         z=math.nan,
         p_value=support.p_value,
         labels_of_k={k: np.append(labels, -1).astype(np.int32) for k, labels in partitions.items()},
         leaf_of_item=leaf,
-        runners_up=number.runners_up if support.supported is not False else [],
+        runners_up=number.runners_up if found else [],
         curves=number.curves,
     )
 
@@ -250,19 +238,17 @@ def _from_features(X, ks, n_references, n_partitions, seed, engine, n_jobs) -> S
 
     selection = select(X, ks, 0)
     k = selection.ks[np.nanargmax(selection.score)]
-    own = float(selection.curves["neighbours"][selection.ks == k][0])
-
-    def score(share: Any) -> Any:
-        return -np.log(1.0 - share + _SOFTEN)
-
-    centre, (scale, directions) = X.mean(axis=0), _principal(X)
-    shares = np.zeros(n_references)
+    centre = X.mean(axis=0)
+    _, scale, directions = np.linalg.svd(X - centre, full_matrices=False)
+    scale = scale / math.sqrt(len(X) - 1)  # standard deviations along the principal directions
+    own, shares = selection.curves["neighbours"][selection.ks == k][0], np.zeros(n_references)
     for b in range(n_references):
         rng, shape = stream(seed, 9, b), (min(len(X), _REFERENCE_ROWS), len(scale))
         drawn = rng.uniform(-(3**0.5), 3**0.5, shape) if b % 2 else rng.standard_normal(shape)
         shares[b] = select(centre + (drawn * scale) @ directions, [int(k)], b + 1).curves["neighbours"][-1]
-    kinds = score(shares[::2]), score(shares[1::2])
-    z = (score(own) - max(kind.mean() for kind in kinds)) / max(*(kind.std(ddof=1) for kind in kinds), _LEAST_SPREAD)
+    score, scores = (-np.log(1.0 - share + _SOFTEN) for share in (own, shares))
+    kinds = scores[::2], scores[1::2]
+    z = (score - max(kind.mean() for kind in kinds)) / max(*(kind.std(ddof=1) for kind in kinds), _LEAST_SPREAD)
     compared = f"(share beyond chance {own:.3f}, {shares.max():.3f} at most without clusters, z = {z:.1f})"
     verdict = (
         f"{' or '.join(map(str, [k, *selection.runners_up]))} clusters: nearest neighbours share a cluster more than "
@@ -275,12 +261,6 @@ def _from_features(X, ks, n_references, n_partitions, seed, engine, n_jobs) -> S
         selection, k=int(k) if z >= LEAST_Z else 1, structure=bool(z >= LEAST_Z), reference="gaussian", verdict=verdict,
         z=float(z), p_value=math.nan, runners_up=selection.runners_up if z >= LEAST_Z else [],
     )  # fmt: skip
-
-
-def _principal(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviations (rank,) along the principal directions (rank, n_features)."""
-    _, scale, directions = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
-    return scale / math.sqrt(len(X) - 1), directions
 
 
 def _are_labels(X: Any) -> bool:

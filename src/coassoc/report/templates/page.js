@@ -121,11 +121,11 @@
   };
   const bars = (names, values, colours, x, tip) => xy(axis(x, { type: "category", data: names }), axis("items", { type: "value" }),
     [{ type: "bar", barCategoryGap: "12%", data: values.map((value, i) => ({ value, itemStyle: { color: colours(i) } })) }], tip);
-  const histogram = (table, x, bad) => {
-    const from = column(table, "from"), to = column(table, "to"), items = column(table, "items");
-    const total = items.reduce((a, b) => a + b, 0) || 1, first = Math.max(0, Math.min(items.findIndex((v) => v > 0), from.findIndex((v) => v > -1e-9)));
-    return bars(from.slice(first).map((v) => fixed(v, 2)), items.slice(first), (i) => css(bad(from[i + first], to[i + first]) ? "--warn" : "--accent"), x,
-      (i) => `${fixed(from[i + first], 2)} to ${fixed(to[i + first], 2)}: ${count(items[i + first])} items (${fixed(100 * items[i + first] / total, 1)} %)`);
+  const confidence = () => {
+    const from = column("confidence", "from"), to = column("confidence", "to"), items = column("confidence", "items");
+    const total = items.reduce((a, b) => a + b, 0) || 1;
+    return bars(from.map((v) => fixed(v, 2)), items, (i) => css(from[i] < facts.sure - 1e-9 ? "--warn" : "--accent"), "confidence",
+      (i) => `${fixed(from[i], 2)} to ${fixed(to[i], 2)}: ${count(items[i])} items (${fixed(100 * items[i] / total, 1)} %)`);
   };
   const heat = (table, labels, x, y, numbers = new Map(), width) => {
     const rows = tables[table].rows.map((row) => row.slice(1)), n = rows.length, room = width - y.room - 62;
@@ -183,25 +183,6 @@
       }] },
     };
   };
-  const tree = () => {
-    const { rows } = tables.tree, at = (name) => tables.tree.columns.indexOf(name), most = rows[0][at("size")];
-    const tip = (i) => `${count(rows[i][at("size")])} items, density ${fixed(rows[i][at("density")])}, `
-      + (rows[i][at("rank")] ? `split ${rows[i][at("rank")]} gains ${fixed(rows[i][at("gain")], 4)}` : "a leaf");
-    const grow = (i) => {
-      const rank = rows[i][at("rank")], cut = i <= 2 * (facts.cut - 1) && (rank === 0 || rank >= facts.cut);
-      return {
-        name: String(i), value: i, symbolSize: 6 + 20 * Math.sqrt(rows[i][at("size")] / most),
-        itemStyle: { color: colour(rows[i][at("density")]), borderColor: css(cut ? "--warn" : "--rule"), borderWidth: cut ? 3 : 1 },
-        label: { show: cut, formatter: count(rows[i][at("size")]), color: css("--ink") },
-        children: rank ? [grow(rows[i][at("left")]), grow(rows[i][at("right")])] : [],
-      };
-    };
-    return {
-      size: rows.length, tip, part: (p) => tip(Number(p.name)),
-      option: { series: [{ type: "tree", data: [grow(0)], orient: "TB", symbol: "circle", edgeShape: "polyline", initialTreeDepth: -1, left: 20, right: 20, top: 24, bottom: 28,
-        roam: false, label: { position: "bottom", distance: 6 }, labelLayout: { hideOverlap: true }, lineStyle: { color: css("--muted"), width: 1 } }] },
-    };
-  };
   const pictures = {
     "k": () => curves("k", ["score", ...tables.k.columns.filter((name) => name !== "ks" && name !== "score")], [
       ...(facts.suggested ? [[facts.suggested, "solid"]] : []), ...facts.runners_up.map((k) => [k, "dashed"])]),
@@ -234,9 +215,7 @@
       return bars(names, sizes.slice(0, 200), (i) => colour(dense[i]), "cluster, largest first", (i) => `cluster ${names[i]}: ${count(sizes[i])} items, density ${fixed(dense[i])}`);
     },
     "coassociation": coassociation,
-    "tree": tree,
-    "confidence": () => histogram("confidence", "confidence", (from) => from < facts.sure - 1e-9),
-    "margins": () => histogram("margins", "own minus best other (co-association)", (_, to) => to < 1e-9),
+    "confidence": confidence,
     "agreement": (width) => {
       const labels = tables.agreement.columns.slice(1), words = { color: css("--muted"), width: 110, overflow: "truncate" };
       const room = 24 + Math.min(110, 7 * Math.max(...labels.map((one) => one.length)));
@@ -246,7 +225,7 @@
 
   const charts = all("[data-chart]").map((box) => ({ box, chart: null }));
   const draw = (one, width) => {
-    const { box } = one, { option, tip, part, places, across, height, canvas, size } = pictures[box.dataset.chart](width ?? box.clientWidth);
+    const { box } = one, { option, tip, part, places, across, height, canvas } = pictures[box.dataset.chart](width ?? box.clientWidth);
     one.chart?.dispose();
     if (height) box.style.height = height + "px";
     if (places && !box.previousElementSibling.matches(".places")) {
@@ -261,7 +240,7 @@
       ...option,
     });
     one.chart.getZr().flush(); // paper does not wait for the next frame
-    const series = option.series, length = (j) => size ?? (series[j].links ?? series[j].data).length;
+    const series = option.series, length = (j) => (series[j].links ?? series[j].data).length;
     Object.assign(one, { at: [-1, 0], tip, series, length, across: across ?? 0 });
   };
   for (const one of charts) { // the arrow keys move over the marks; ECharts has no keyboard of its own
