@@ -15,12 +15,11 @@ from ..engines.contract import missing_in
 from ..engines.dask import Dask
 from ..engines.memory import available_bytes, file_array
 from ..engines.stream import Stream
-from .encode import check_missing_rule
+from .encode import Tally, check_missing_rule, counts_of_codes
 from .ensemble import Ensemble
 from .io.coding import Coding, DaskSource, Source, is_dask
 from .io.reading import LabelFile
 from .io.table import Options, naming
-from .rows import are_codes
 from .tables import Vocabulary
 
 _BESIDE_CODES = 16  # bytes per item that a fit in memory takes beside two copies of the codes
@@ -102,17 +101,19 @@ class StoredEnsemble(Ensemble):
     def scan(self, tally: Callable[[Source, str], tuple] | None = None) -> Coding:
         """Find the labels of every column; `tally` does the pass on a cluster."""
         if self._known is None:
-            source, rule = self.source, self.missing
+            source, rule, table = self.source, self.missing, self.source.table
             with naming(Path(source.what)):
-                counted = tally(source, rule) if tally else source.tally(source.batches(), self.names, rule)
-                self._block_sizes, tallies = counted
+                array = table.array if tally is None and table is not None and self.names == table.names else None
+                counts = counts_of_codes(array)
+                if counts is not None:  # codes in a file are used as they are
+                    self._codes, self._block_sizes = array, [int(counts[0].sum())]
+                    tallies = [Tally(np.arange(len(count)), count, 0) for count in counts]
+                else:
+                    counted = tally(source, rule) if tally else source.tally(source.batches(), self.names, rule)
+                    self._block_sizes, tallies = counted
                 if sum(self._block_sizes) == 0:
                     raise ValueError("partitions must hold at least one item and one partition, got no rows.")
-                self._known = known = Coding.of(tallies, self.names, self.missing)
-                table = source.table
-                array = table.array if tally is None and table is not None and self.names == table.names else None
-                if array is not None and array.flags.c_contiguous and are_codes(array, known.labels, known.dtype):
-                    self._codes = array  # codes in a file are used as they are
+                self._known = Coding.of(tallies, self.names, self.missing)
         return self._known
 
     @property

@@ -61,8 +61,8 @@ def columns_of(table: Any) -> tuple[list[str], Iterator, int]:
         raise TypeError("partitions must be a dense table of labels, got a sparse matrix; see Ensemble's help.")
     array = table if isinstance(table, np.ndarray) else _array_of_rows(table)
     check_table_shape(array.shape)
-    names = [str(j) for j in range(array.shape[1])]
-    return names, ((array[:, j], None) for j in range(array.shape[1])), array.shape[0]
+    columns = array.T  # one after the other, each copied once: many passes over it follow
+    return list(map(str, range(len(columns)))), ((column.copy(), None) for column in columns), array.shape[0]
 
 
 def _array_of_rows(table: Any) -> np.ndarray:
