@@ -24,7 +24,7 @@ from ..ensemble.io.reading import Features, read_features
 from ..ensemble.io.writing import table_format, write_ensemble
 from ..report.plain_text import span
 from . import Progress, common
-from .common import positive, seed
+from .common import positive
 
 SCALERS = {"z": StandardScaler, "minmax": MinMaxScaler}  # constant columns become 0
 # name on the command line -> (class of scikit-learn, settings)
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--predict", action="store_true", help="label the rows that a clustering left out, too")
     option("--fit-sample", type=positive, metavar="N", help="large tables: fit on N rows, label the rest")
     common.add_jobs(parser, "processes that cluster")
-    option("--seed", type=seed, default=0, help="same seed, same labels (default: 0)")
+    option("--seed", type=common.whole_number, default=0, help="same seed, same labels (default: 0)")
     option("--quiet", action="store_true", help="no progress")
 
 

@@ -137,9 +137,6 @@ def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:
         series, kind = series.dictionary_encode(), None
     if isinstance(series, pa.DictionaryArray):
         indices, known = series.indices.fill_null(-1).to_numpy(zero_copy_only=False), series.dictionary
-        if len(known) > len(indices):  # of a piece of a file: the labels of all earlier pieces too
-            used, indices = np.unique(np.append(indices, -1), return_inverse=True)
-            known, indices = known.take(pa.array(used[1:])), indices[:-1] - 1
         return Dictionary(indices, as_objects(known.to_pylist())), None
     if pa.types.is_floating(kind):
         return series.fill_null(float("nan")).to_numpy(zero_copy_only=False), None
