@@ -11,11 +11,14 @@ examples:
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.cluster import AgglomerativeClustering, Birch, BisectingKMeans, KMeans, MiniBatchKMeans, SpectralClustering
 from sklearn.impute import SimpleImputer
+from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from ..ensemble import make_ensemble
@@ -27,16 +30,16 @@ from . import Progress, common
 from .common import positive
 
 SCALERS = {"z": StandardScaler, "minmax": MinMaxScaler}  # constant columns become 0
-# name on the command line -> (class of scikit-learn, settings)
-CLUSTERERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "kmeans": ("cluster.KMeans", {}),
-    "minibatch": ("cluster.MiniBatchKMeans", {}),
-    "bisecting": ("cluster.BisectingKMeans", {}),
-    "agglomerative": ("cluster.AgglomerativeClustering", {}),
-    "average": ("cluster.AgglomerativeClustering", {"linkage": "average"}),
-    "birch": ("cluster.Birch", {}),
-    "spectral": ("cluster.SpectralClustering", {}),
-    "mixture": ("mixture.GaussianMixture", {}),
+# name on the command line -> what makes the clusterer
+CLUSTERERS: dict[str, Callable[..., Any]] = {
+    "kmeans": KMeans,
+    "minibatch": MiniBatchKMeans,
+    "bisecting": BisectingKMeans,
+    "agglomerative": AgglomerativeClustering,
+    "average": partial(AgglomerativeClustering, linkage="average"),
+    "birch": Birch,
+    "spectral": SpectralClustering,
+    "mixture": GaussianMixture,
 }
 
 
@@ -68,11 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     common.check_paths(args, {"-o": args.output}, args.features)
-    clusterers = []
-    for name in args.clusterer:
-        module, _, kind = CLUSTERERS[name][0].partition(".")
-        own = {"n_init": args.n_init} if name in ("kmeans", "minibatch") else CLUSTERERS[name][1]
-        clusterers.append(getattr(import_module(f"sklearn.{module}"), kind)(**own))
+    restarts = {"kmeans": {"n_init": args.n_init}, "minibatch": {"n_init": args.n_init}}
+    clusterers = [CLUSTERERS[name](**restarts.get(name, {})) for name in args.clusterer]
     k = args.clusters
     n_clusters = None if k == "auto" else (k.start, k.stop - 1) if isinstance(k, range) else k
     table_format(args.output)
@@ -82,12 +82,11 @@ def run(args: argparse.Namespace) -> None:
             _prepared(features, args),
             args.partitions,
             n_clusters,
-            clusterer=None if args.clusterer == ["kmeans"] else clusterers,
+            clusterer=clusterers,
             feature_fraction=args.feature_fraction,
             sample_fraction=args.sample_fraction,
             unsampled="predict" if args.predict else "missing",
             fit_sample=args.fit_sample,
-            n_init=args.n_init,
             n_jobs=args.jobs,
             random_state=args.seed,
             progress=progress,

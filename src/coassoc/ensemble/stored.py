@@ -74,15 +74,13 @@ class StoredEnsemble(Ensemble):
         check_missing_rule(missing)
         if missing == "singletons":
             raise ValueError("missing='singletons' needs the table in memory; use 'negative', 'nan' or 'cluster' here.")
-        self._file: LabelFile | None = None
         if is_dask(table):
-            self.source: Source = DaskSource(table, columns)
-        else:
-            if not isinstance(table, LabelFile):
-                if not Path(table).exists():
-                    raise FileNotFoundError(2, "partitions: no file or folder", str(table))
-                table = LabelFile(Path(table), columns=columns, **reading)
-            self._file = self.source = table
+            table = DaskSource(table, columns)
+        elif not isinstance(table, LabelFile):
+            if not Path(table).exists():
+                raise FileNotFoundError(2, "partitions: no file or folder", str(table))
+            table = LabelFile(Path(table), columns=columns, **reading)
+        self.source: DaskSource | LabelFile = table
         self.missing, self.directory = missing, directory
         self.names = self.source.names
         self._block_sizes: list[int] = []
@@ -136,17 +134,17 @@ class StoredEnsemble(Ensemble):
     @property
     def id_column(self) -> str | None:
         """The column of the file that names the items, None without one."""
-        return None if self._file is None else self._file.roles.ids
+        return self.source.roles.ids if isinstance(self.source, LabelFile) else None
 
     @cached_property
     def item_ids(self) -> np.ndarray | None:  # type: ignore[override]
         """Names of the items, read when asked for."""
-        return None if self._file is None else self._file.aside(self.id_column)
+        return self.source.aside(self.source.roles.ids) if isinstance(self.source, LabelFile) else None
 
     @cached_property
     def classes(self) -> np.ndarray | None:  # type: ignore[override]
         """Known classes, read when asked for."""
-        return None if self._file is None else self._file.aside(self._file.roles.classes)
+        return self.source.aside(self.source.roles.classes) if isinstance(self.source, LabelFile) else None
 
     def __getattr__(self, name: str) -> Any:
         """What the base class stores, found when first asked for."""
