@@ -244,7 +244,8 @@ def _recode(values: np.ndarray, nulls: np.ndarray, drop_negative: bool) -> tuple
         low, high = int(values.min()), int(values.max())
         # a counting pass beats sorting while the range of labels is of the order of n
         if high < 2**63 and high - low < max(4 * len(values), 1 << 16):
-            shifted = values.astype(np.int64) - low
+            shifted = values.astype(np.int64)
+            shifted -= low
             shifted[nulls] = high - low + 1  # one more than there are
             present = np.bincount(shifted, minlength=high - low + 2) > 0
             present[-1] = False
