@@ -140,33 +140,25 @@ def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> N
 def _opened(args: argparse.Namespace, paths: list[Path]) -> Iterator[tuple[Any, Any, bool]]:
     """The ensemble, the engine for it, and whether it was left in its file: when scale was asked for, or when the
     table would fill half of the free memory."""
-    asked = args.memory is not None or args.jobs is not None or args.dask is not None
+    asked = [option for option in ("memory", "jobs", "dask") if getattr(args, option) is not None]
     if asked and len(paths) > 1:
         raise ValueError("--memory, --jobs and --dask take one file or folder, got several.")
-    if len(paths) > 1 or (args.missing == "singletons" and not asked):
-        yield common.read_input(args, paths), args.engine, False
+    file = common.open_input(args, paths[0]) if len(paths) == 1 else None
+    fits = file is None or args.missing == "singletons" or file.bytes_in_memory <= available_bytes() // 2
+    if not asked and fits:
+        in_memory = common.read_input(args, paths) if file is None else common.noted(args, file.ensemble(args.missing))
+        yield in_memory, args.engine, False
         return
-    file = common.open_input(args, paths[0])
-    if not asked and file.bytes_in_memory <= available_bytes() // 2:
-        yield common.noted(args, file.ensemble(args.missing)), args.engine, False
-        return
-    with _engine(args) as engine:
-        yield StoredEnsemble(file, missing=args.missing), engine, True
-
-
-@contextmanager
-def _engine(args: argparse.Namespace) -> Iterator[Any]:
-    """The engine that the options ask for."""
-    asked = [option for option in ("memory", "jobs", "dask") if getattr(args, option) is not None]
-    if asked and args.engine not in _LOCAL_ENGINES:
+    local = args.engine in _LOCAL_ENGINES
+    if asked and not local:
         raise ValueError(f"--engine with --{asked[0]} must be one of {', '.join(_LOCAL_ENGINES)}, got {args.engine!r}.")
     with open_client(args.dask, args.jobs) as client:
+        engine: Any = None if local else resolve(args.engine)
         if client is not None:
-            yield Dask(client, worker_engine=args.engine)
-        elif args.engine in _LOCAL_ENGINES:
-            yield Stream(args.memory or available_bytes() // 2, local=args.engine)
-        else:
-            yield resolve(args.engine)
+            engine = Dask(client, worker_engine=args.engine)
+        elif local:
+            engine = Stream(args.memory or available_bytes() // 2, local=args.engine)
+        yield StoredEnsemble(file, missing=args.missing), engine, True
 
 
 # -- the consensus -----------------------------------------------------------------------------------------------
