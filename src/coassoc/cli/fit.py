@@ -153,11 +153,12 @@ def _opened(args: argparse.Namespace, paths: list[Path]) -> Iterator[tuple[Any, 
     if asked and not local:
         raise ValueError(f"--engine with --{asked[0]} must be one of {', '.join(_LOCAL_ENGINES)}, got {args.engine!r}.")
     with open_client(args.dask, args.jobs) as client:
-        engine: Any = None if local else resolve(args.engine)
         if client is not None:
-            engine = Dask(client, worker_engine=args.engine)
+            engine: Any = Dask(client, worker_engine=args.engine)
         elif local:
             engine = Stream(args.memory or available_bytes() // 2, local=args.engine)
+        else:
+            engine = resolve(args.engine)
         yield StoredEnsemble(file, missing=args.missing), engine, True
 
 

@@ -353,12 +353,7 @@ class Ensemble(Loadable):
 
     def observed(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Where labels are present, as booleans of shape (rows, n_partitions)."""
-        codes = self.codes[rows]
-        if not self.has_missing:
-            return np.ones((len(codes), self.n_partitions), dtype=bool)
-        # a full column of 256 clusters has no code for missing that fits uint8: then compare without wrapping
-        narrow = int(self.n_clusters.max()) <= np.iinfo(codes.dtype).max
-        return codes != (self.n_clusters.astype(codes.dtype) if narrow else self.n_clusters)
+        return self.codes[rows] < self.n_clusters
 
     def unlabelled(self) -> np.ndarray | None:
         """Indices of the items no partition labels, or None when there are none."""
@@ -458,8 +453,6 @@ class Ensemble(Loadable):
         together = np.zeros((len(left), len(right)), dtype=np.int32)
         for label_a, label_b in zip(a.T, b.T):
             together += label_a[:, None] == label_b
-        if not self.has_missing:
-            return together / self.n_partitions
         return together / np.maximum(seen_a.astype(np.float32) @ seen_b.T, 1)
 
     def distinct(self) -> tuple[Ensemble, np.ndarray, np.ndarray]:
