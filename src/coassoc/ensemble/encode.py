@@ -16,6 +16,7 @@ from ..core.counts import smallest_unsigned
 from ..engines import native
 
 _SCAN_BYTES = 1 << 24  # rows of codes are scanned in pieces of about this size
+_BLOCK_CELLS = 1 << 17  # cells of codes that are counted at a time
 MISSING_RULES = ("negative", "nan", "cluster", "singletons")
 
 
@@ -273,17 +274,19 @@ def counts_of_codes(table: Any) -> list[np.ndarray] | None:
     """How often each label of each column occurs, if the table holds the codes of its labels; None for any other."""
     if type(table) not in (np.ndarray, np.memmap) or table.ndim != 2 or not table.size or not table.flags.c_contiguous:
         return None
-    if table.dtype.kind != "u" or (highest := int(table.max())) >= len(table):
+    highest = int(table.max()) if table.dtype.name in ("uint8", "uint16") else len(table)
+    if highest >= len(table) or table.dtype != smallest_unsigned(highest + 1):  # no gaps: at least as many rows
         return None
-    counts = count_codes(table, table.max(axis=0)) if table.dtype == smallest_unsigned(highest + 1) else []
-    return counts if counts and all(count.all() for count in counts) else None
+    counts = [np.trim_zeros(count, "b") for count in count_codes(table, np.full(table.shape[1], highest))]
+    return counts if all(count.all() for count in counts) else None
 
 
 def count_codes(codes: np.ndarray, highest: np.ndarray) -> list[np.ndarray]:
     """How often each number from 0 to the highest occurs in each column."""
     counts = [np.zeros(k + 1, dtype=np.int64) for k in highest.tolist()]
-    for start, stop in row_chunks(codes):
-        for column, count in zip(codes[start:stop].T, counts):
+    step = max(1, _BLOCK_CELLS // codes.shape[1])
+    for start in range(0, len(codes), step):  # the columns of a block in the cache, not the whole table for each
+        for column, count in zip(codes[start : start + step].T.astype(np.intp, order="C"), counts):
             count += np.bincount(column, minlength=len(count))
     return counts
 
