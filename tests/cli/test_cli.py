@@ -57,22 +57,15 @@ def test_no_command_is_a_usage_error_with_help(capsys):
         assert re.match(r"coassoc \S+\n", capsys.readouterr().out)
 
 
-def test_errors_have_a_traceback_only_with_debug(tmp_path, capsys):
+def test_errors_have_a_traceback_only_with_debug(tmp_path, monkeypatch, capsys):
     assert main(["fit", str(tmp_path / "no.csv")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     with pytest.raises(FileNotFoundError):
         main(["fit", str(tmp_path / "no.csv"), "--debug"])
-
-
-def test_a_fault_of_ours_says_so(monkeypatch, capsys):
-    def broken(args):
-        raise ZeroDivisionError("oh no")
-
-    monkeypatch.setattr(load("compare"), "run", broken)
+    monkeypatch.setattr(load("compare"), "run", lambda args: 1 / 0)
     assert main(["compare", "labels.csv"]) == 1
     said = capsys.readouterr().err
-    assert "internal error, ZeroDivisionError: oh no" in said
-    assert "--debug" in said
+    assert "internal error, ZeroDivisionError: division by zero" in said and "--debug" in said
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path):
