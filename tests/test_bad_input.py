@@ -138,10 +138,3 @@ def test_prediction_checks_its_rows_too(estimator):
 
     refused(NotFittedError, ["not fitted"], estimator(2).predict, GOOD)
     refused(NotFittedError, ["not fitted"], TREE(2).cut, 1)
-
-
-def test_nothing_bad_reaches_the_kernels(engine):
-    """Codes that lie about their clusters are refused, whatever the engine."""
-    for wrong in (np.array([[3, 0]], np.uint8), np.array([[255, 255]], np.uint8)):
-        with pytest.raises(ValueError, match="must be at most"):
-            ca.KMeansConsensus(1, engine=engine).fit(ca.Ensemble.from_codes(wrong, [2, 2]))

@@ -55,30 +55,22 @@ def test_npy_output_and_json(labels, capsys, method):
 
 
 def test_the_output_keeps_the_rows_it_came_from(labels):
-    """As in memory: a file of the same kind keeps its columns, another one gets the ids."""
+    """As in memory. A file of the same kind keeps its columns, another gets the ids; a folder of parts is one table."""
     path, before = labels / "labels.parquet", pd.read_parquet(labels / "labels.parquet")
-    for name, read in (("out.parquet", pd.read_parquet), ("out.csv", pd.read_csv)):
-        written = []
-        for extra in ([], ["--memory", "1MB", "--engine", "numpy"]):
-            options = ["-k", "5", "-m", "kmeans", "-o", str(labels / name), "--force", *extra]
-            assert main(["fit", str(path), *options]) == 0
-            written.append(read(labels / name))
-        pd.testing.assert_frame_equal(*written)
-        assert (written[0]["id"] == before["id"]).all()
-    assert list(pd.read_parquet(labels / "out.parquet").columns) == [*before.columns, "consensus"]
-
-
-def test_a_folder_of_parts_is_one_table(labels):
-    before = pd.read_parquet(labels / "labels.parquet")
     parts = labels / "parts"
     parts.mkdir()
     before[:900].to_parquet(parts / "0.parquet", index=False)
     before[900:].to_parquet(parts / "1.parquet", index=False)
-    options = ["-k", "5", "-m", "kmeans", "--columns", "p*", "--memory", "1MB", "-o", str(labels / "all.parquet")]
-    assert main(["fit", str(parts), *options]) == 0
-    found = pd.read_parquet(labels / "all.parquet")
-    assert found["consensus"].tolist() == consensus(labels, "-m", "kmeans")
-    assert (found["id"] == before["id"]).all()
+    scale = ["--memory", "1MB", "--engine", "numpy"]
+    for name, read in (("out.parquet", pd.read_parquet), ("out.csv", pd.read_csv)):
+        written = []
+        for source, extra in ((path, []), (path, scale), (parts, scale)):
+            options = ["-k", "5", "-m", "kmeans", "-o", str(labels / name), "--force", *extra]
+            assert main(["fit", str(source), *options]) == 0
+            written.append(read(labels / name))
+            pd.testing.assert_frame_equal(written[0], written[-1])
+        assert (written[0]["id"] == before["id"]).all()
+    assert list(pd.read_parquet(labels / "out.parquet").columns) == [*before.columns, "consensus"]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # distributed's sockets at shutdown

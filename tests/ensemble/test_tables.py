@@ -13,7 +13,7 @@ FRAME = pd.DataFrame(TABLE, columns=list("abc"), index=[f"item {i}" for i in ran
 LABELS = ca.KMeansConsensus(2, random_state=0).fit(TABLE).labels_
 
 
-def test_labels_are_a_series_under_the_index_of_the_frame():
+def test_labels_are_a_series_under_the_index_of_the_frame(tmp_path):
     model = ca.KMeansConsensus(2, random_state=0).set_output(transform="pandas").fit(FRAME)
     expected = pd.Series(LABELS, index=FRAME.index, name="labels")
     pd.testing.assert_series_equal(model.labels_, expected)
@@ -22,14 +22,9 @@ def test_labels_are_a_series_under_the_index_of_the_frame():
     pd.testing.assert_series_equal(model.fit(ca.Ensemble(FRAME)).labels_, expected)
     answer = ca.Consensus(random_state=0).set_output(transform="pandas").fit(FRAME)
     assert answer.confidence_.index.tolist() == FRAME.index.tolist()
-    FRAME.assign(consensus=model.labels_)  # aligned by index
-    assert isinstance(ca.KMeansConsensus(2).fit(FRAME).labels_, np.ndarray)
-
-
-def test_a_model_with_series_is_saved(tmp_path):
-    model = ca.KMeansConsensus(2, random_state=0).set_output(transform="pandas").fit(FRAME)
     model.save(tmp_path / "m.skops")
     assert (ca.load(tmp_path / "m.skops").labels_ == LABELS).all()
+    assert isinstance(ca.KMeansConsensus(2).fit(FRAME).labels_, np.ndarray)
 
 
 def test_polars_gets_polars():
@@ -83,17 +78,14 @@ def test_expected_coassociation_is_the_product_of_memberships(matrices):
     apart = ~np.eye(20, dtype=bool)
     assert np.abs(found - expected)[apart].max() < 5 * 0.5 / np.sqrt(4000)  # five standard errors
     assert (found[~apart] == 1).all()
+    a, b, c = (ca.Ensemble.from_memberships(matrices, n_draws=2, random_state=s) for s in (3, 3, 4))
+    assert (a.codes == b.codes).all() and not np.array_equal(a.codes, c.codes)
 
 
 def test_what_a_row_lacks_to_one_is_noise():
     P = [[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]]
     share = ca.Ensemble.from_memberships([P], n_draws=1000, random_state=0).noise_share()
     assert share[0] == 1 and share[2] == 0 and abs(share[1] - 0.5) < 0.08
-
-
-def test_one_seed_gives_one_ensemble(matrices):
-    a, b, c = (ca.Ensemble.from_memberships(matrices, n_draws=2, random_state=s) for s in (3, 3, 4))
-    assert (a.codes == b.codes).all() and not np.array_equal(a.codes, c.codes)
 
 
 @pytest.mark.parametrize(

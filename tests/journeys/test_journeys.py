@@ -1,4 +1,4 @@
-"""Four new users, three with a file that another tool wrote and one in R, from it to an answer they can use."""
+"""Two new users, one with a file that another tool wrote and one in R, from it to an answer they can use."""
 
 from __future__ import annotations
 
@@ -73,59 +73,6 @@ def test_a_data_scientist_with_six_label_columns(run):
     assert (ca.metrics.order_by_size(model.labels_.to_numpy()) == found["consensus"].to_numpy()).all()
     best = ca.compare(frame[told["columns"]], 5, ["kmeans", "sec"]).to_frame().sort_values("density")
     assert best.index[-1] in ("kmeans", "sec")
-
-
-def test_a_single_cell_analyst(run):
-    pytest.importorskip("h5py")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        anndata = pytest.importorskip("anndata")
-        rng = np.random.default_rng(1)
-        kind = rng.integers(4, size=300)
-        counts = rng.poisson(8 * rng.gamma(0.3, size=(4, 50))[kind] + 0.3).astype(np.float32)
-        cells = anndata.AnnData(np.log1p(counts))
-        cells.obs_names = [f"AAAC{i:04d}-1" for i in range(300)]
-        for resolution, k in zip((0.2, 0.4, 0.6, 0.8, 1.0), (3, 4, 4, 5, 6)):
-            found = KMeans(k, n_init=3, random_state=k).fit_predict(cells.X)
-            cells.obs[f"leiden_{resolution}"] = pd.Categorical(found.astype(str))
-        cells.write_h5ad("cells.h5ad")
-        model = ca.tl.consensus(cells, keys="leiden*")
-        told, _ = run("coassoc fit cells.h5ad --columns 'leiden*' --confidence -o out.h5ad --json")
-        again = anndata.read_h5ad("out.h5ad")
-    assert told["verdict"] == model.verdict_ and ca.nmi(kind, cells.obs["consensus"]) > 0.9
-    assert (again.obs["consensus"].astype(str) == cells.obs["consensus"].astype(str)).all()
-    means = pd.DataFrame(cells.X, columns=cells.var_names).groupby(cells.obs["consensus"].to_numpy()).mean()
-    assert means.shape == (model.n_clusters_, 50)  # the marker table
-    pytest.importorskip("jinja2")
-    run("coassoc report cells.h5ad --columns 'leiden*' -o report.html")
-
-
-def test_a_researcher_with_a_pool(run, tmp_path):
-    from scipy.io import loadmat, savemat
-
-    X, gt = make_blobs(300, centers=6, n_features=5, cluster_std=2.0, random_state=5)
-    rng = np.random.default_rng(0)
-    members = np.column_stack([KMeans(k, n_init=1, random_state=k).fit_predict(X) + 1 for k in rng.integers(4, 17, 20)])
-    savemat("pool.mat", {"fea": X, "members": members.astype(float), "gt": gt[:, None] + 1.0})
-    (tmp_path / "mine.py").write_text(
-        "import coassoc, numpy as np\nclass Best(coassoc.ConsensusEstimator):\n    'The member that agrees most.'\n"
-        "    def find_labels(self, ensemble):\n"
-        "        return ensemble.partition(int(np.argmax(coassoc.partition_nmi(ensemble))))\n"
-    )
-    told, _ = run("coassoc compare pool.mat -k 6 -m kmeans,lwgp,eac-average,mine:Best --json")
-    rows = {row["method"]: row for row in told["methods"]}
-    assert told["partitions"] == 20 and not any(row["error"] for row in rows.values())
-    labels = ca.KMeansConsensus(6, random_state=0).fit(members).labels_
-    from sklearn.metrics import adjusted_rand_score
-
-    assert rows["kmeans"]["class_ari"] == adjusted_rand_score(gt, labels)
-    run("coassoc fit pool.mat -k 6 -m kmeans -o consensus.csv")
-    consensus = pd.read_csv("consensus.csv")["consensus"]
-    assert (consensus == ca.metrics.order_by_size(labels)).all()
-    savemat("consensus.mat", {"consensus": consensus.to_numpy() + 1})
-    assert loadmat("consensus.mat")["consensus"].shape == (1, 300)
-    told, _ = run("coassoc score pool.mat --labels-file consensus.csv --labels consensus --json")
-    assert told["class_ari"] == rows["kmeans"]["class_ari"] and told["density"] == ca.density(members, labels)
 
 
 @pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")

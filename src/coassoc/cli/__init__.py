@@ -31,7 +31,6 @@ COMMANDS = {
     "compare": "run several consensus methods side by side",
     "select-k": "how many clusters the ensemble supports",
     "report": "one self-contained HTML page about an ensemble and its consensus",
-    "completion": "print the completion script of a shell",
 }
 _FORMAT = argparse.RawDescriptionHelpFormatter
 OK, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -42,23 +41,12 @@ class Terminated(KeyboardInterrupt):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose usage errors are one line, printed where all other errors are.
-
-    Options that take several names, such as --columns, take every word up to the next option. When that leaves no word
-    for the file, the last of those words that names a file is the file.
-    """
-
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        words = list(sys.argv[1:] if args is None else args)
-        try:
-            return super().parse_args(words, namespace)
-        except ValueError as error:
-            files = [i for i in range(2, len(words)) if words[i - 1][:1] != "-" and os.path.exists(words[i])]
-            if not files or "arguments are required" not in str(error):
-                raise
-            return super().parse_args([words.pop(files[-1]), *words], namespace)
+    """A parser whose usage errors are one line, printed where all other errors are."""
 
     def error(self, message: str) -> NoReturn:
+        takes_several = any(action.nargs == "+" and action.option_strings for action in self._actions)
+        if takes_several and "arguments are required" in message:
+            message += " (in front of options that take several names, such as --columns)"
         raise ValueError(f"{message}; see {self.prog} --help.")
 
 

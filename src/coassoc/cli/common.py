@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,24 +25,16 @@ MISSING_HELP = (
 )
 
 
-def whole_number(low: int, high: int = 2**31 - 1) -> Callable[[str], int]:
-    """An argparse type: a whole number from `low` to `high`."""
-
-    def convert(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
-            rule = f"of at least {low}" if value < low else f"of at most {high}"
-            raise argparse.ArgumentTypeError(f"must be a whole number {rule}, got {text!r}")
-        return value
-
-    return convert
+def whole_number(text: str, low: int = 0) -> int:
+    """An argparse type: a whole number from `low` on."""
+    if not text.isdecimal() or int(text) < low:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least {low}, got {text!r}")
+    return int(text)
 
 
-positive = whole_number(1)
-seed, size = whole_number(0, 2**63 - 1), whole_number(1, 2**63 - 1)
+def positive(text: str) -> int:
+    """An argparse type: a whole number from 1 on."""
+    return whole_number(text, 1)
 
 
 def jobs(text: str) -> int:
@@ -86,7 +78,7 @@ def add_input(parser: argparse.ArgumentParser, how_many: str = "+") -> None:
     option("--delimiter", metavar="CHAR", help="separator of text files, the output too (default: found by looking)")
     head.add_argument("--header", action="store_true", default=None, help="the first row names the columns")
     head.add_argument("--no-header", dest="header", action="store_false", help="the first row is data already")
-    option("--max-bytes", type=size, metavar="N", help="let a file unpack to this many bytes")
+    option("--max-bytes", type=positive, metavar="N", help="let a file unpack to this many bytes")
     option("--trusted", action="store_true", help="read binary files in this process, without its limits: faster")
 
 
@@ -115,7 +107,7 @@ def add_jobs(parser: Any, help: str, default: int | None = 1) -> None:
 
 def add_seed_and_engine(parser: argparse.ArgumentParser) -> None:
     told = "random seed: the same seed, the same labels (default: 0)"
-    parser.add_argument("--seed", type=seed, default=0, help=told)
+    parser.add_argument("--seed", type=whole_number, default=0, help=told)
     add_engine(parser)
 
 

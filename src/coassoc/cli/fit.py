@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ import numpy as np
 from ..core.counts import cluster_densities, density_from_counts
 from ..engines import Dask, Stream, resolve
 from ..engines.dask import on_blocks, open_client
-from ..engines.memory import available_bytes, file_array
+from ..engines.memory import available_bytes
 from ..ensemble import StoredEnsemble, write_labels
 from ..ensemble.io.coding import is_dask
 from ..ensemble.io.formats import format_called, several
@@ -43,7 +43,7 @@ from ..metrics.scores import mean_nmi
 from ..report import plain_text
 from . import Progress, common, note
 
-_PART_ROWS = 1 << 20
+_PART_ROWS = 1 << 20  # labels that are numbered at a time
 _LOCAL_ENGINES = ("auto", "native", "numpy")  # engines that work on a chunk
 
 
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
             read = time.perf_counter()
             progress.step(f"{args.method} on {ensemble.n_samples:,} items")
             model = fit(args, ensemble, engine)
-            labels, order = numbered(model, args.order, stored)
+            labels, order = numbered(model, args.order)
             seconds = {"read": round(read - start, 4), "fit": round(time.perf_counter() - read, 4)}
             result = summary(args, ensemble, model, labels, order, engine)
             if not stored and ensemble.classes is not None:  # a stored column of classes may not fit in memory
@@ -140,35 +140,26 @@ def _check_name(args: argparse.Namespace, paths: list[Path], ensemble: Any) -> N
 def _opened(args: argparse.Namespace, paths: list[Path]) -> Iterator[tuple[Any, Any, bool]]:
     """The ensemble, the engine for it, and whether it was left in its file: when scale was asked for, or when the
     table would fill half of the free memory."""
-    asked = args.memory is not None or args.jobs is not None or args.dask is not None
+    asked = [option for option in ("memory", "jobs", "dask") if getattr(args, option) is not None]
     if asked and len(paths) > 1:
         raise ValueError("--memory, --jobs and --dask take one file or folder, got several.")
-    if len(paths) > 1 or (args.missing == "singletons" and not asked):
-        yield common.read_input(args, paths), args.engine, False
+    file = common.open_input(args, paths[0]) if len(paths) == 1 else None
+    fits = file is None or args.missing == "singletons" or file.bytes_in_memory <= available_bytes() // 2
+    if not asked and fits:
+        in_memory = common.read_input(args, paths) if file is None else common.noted(args, file.ensemble(args.missing))
+        yield in_memory, args.engine, False
         return
-    file = common.open_input(args, paths[0])
-    if not asked and file.bytes_in_memory <= available_bytes() // 2:
-        yield common.noted(args, file.ensemble(args.missing)), args.engine, False
-        return
-    with _engine(args) as engine:
-        yield StoredEnsemble(file, missing=args.missing), engine, True
-
-
-@contextmanager
-def _engine(args: argparse.Namespace) -> Iterator[Any]:
-    """The engine that the options ask for."""
-    local = "auto" if args.engine in ("stream", "dask") else args.engine
+    local = args.engine in _LOCAL_ENGINES
+    if asked and not local:
+        raise ValueError(f"--engine with --{asked[0]} must be one of {', '.join(_LOCAL_ENGINES)}, got {args.engine!r}.")
     with open_client(args.dask, args.jobs) as client:
-        if client is not None or args.memory is not None:
-            asked = "--memory" if client is None else "--dask and --jobs"
-            fits = (*_LOCAL_ENGINES, "stream" if client is None else "dask")
-            if args.engine not in fits:
-                raise ValueError(f"--engine with {asked} must be one of {', '.join(fits)}, got {args.engine!r}.")
-            yield Stream(args.memory, local=local) if client is None else Dask(client, worker_engine=local)
-        elif args.engine in (*_LOCAL_ENGINES, "stream"):
-            yield Stream(available_bytes() // 2, local=local)
+        if client is not None:
+            engine: Any = Dask(client, worker_engine=args.engine)
+        elif local:
+            engine = Stream(args.memory or available_bytes() // 2, local=args.engine)
         else:
-            yield resolve(args.engine)
+            engine = resolve(args.engine)
+        yield StoredEnsemble(file, missing=args.missing), engine, True
 
 
 # -- the consensus -----------------------------------------------------------------------------------------------
@@ -188,11 +179,8 @@ def fit(args: argparse.Namespace, ensemble: Any, engine: Any) -> Any:
     return fit_to(model, ensemble)
 
 
-def numbered(model: Any, order: str, stored: bool) -> tuple[Any, np.ndarray]:
-    """Labels under the numbers asked for; the cluster behind each number.
-
-    Those of a stored ensemble are in a temporary file, or stay on the cluster.
-    """
+def numbered(model: Any, order: str) -> tuple[Any, np.ndarray]:
+    """Labels under the numbers asked for, which stay on a cluster; the cluster behind each number."""
     from ..consensus.base import ConsensusEstimator, look_up
 
     fitted = model.labels_
@@ -201,32 +189,17 @@ def numbered(model: Any, order: str, stored: bool) -> tuple[Any, np.ndarray]:
     else:  # an estimator of the user's own may name clusters as it likes
         fitted, k = check_labels(fitted, len(fitted))
     if order != "size":
-        ranks = np.append(np.arange(k, dtype=np.int32), -1)
-    elif is_dask(fitted):  # counted by the workers
+        return fitted, np.arange(k)
+    if is_dask(fitted):  # counted by the workers
         blocks = fitted.to_delayed()
         ranks = ranks_by_size(on_blocks(count_labels, blocks, [k] * len(blocks)), k)
+        labels = look_up(ranks, fitted)
     else:
-        ranks = ranks_by_size((count_labels(part, k) for part in _parts(fitted)), k)
-    back = np.argsort(ranks[:-1], kind="stable")[np.count_nonzero(ranks[:-1] < 0) :]
-    if is_dask(fitted):
-        return look_up(ranks, fitted), back
-    return _filled(len(fitted), (ranks[part] for part in _parts(fitted)), stored), back
-
-
-def _filled(n: int, parts: Iterable[np.ndarray], in_file: bool) -> np.ndarray:
-    """The parts as one array, in memory or in a temporary file."""
-    labels, start = file_array((n,), np.int32) if in_file else np.empty(n, np.int32), 0
-    for part in parts:
-        labels[start : start + len(part)] = part
-        start += len(part)
-    return labels
-
-
-def _parts(labels: Any) -> Iterator[np.ndarray]:
-    if is_dask(labels):
-        yield from (labels.blocks[i].compute() for i in range(labels.numblocks[0]))
-    else:
-        yield from (labels[start : start + _PART_ROWS] for start in range(0, len(labels), _PART_ROWS))
+        parts = np.array_split(np.asarray(fitted), len(fitted) // _PART_ROWS + 1)
+        ranks = ranks_by_size((count_labels(part, k) for part in parts), k)
+        labels = np.concatenate([ranks[part] for part in parts])
+    used = np.flatnonzero(ranks[:k] >= 0)
+    return labels, used[np.argsort(ranks[used])]
 
 
 def _write(args: argparse.Namespace, paths: list[Path], labels: Any, model: Any, ensemble: Any) -> None:
@@ -235,8 +208,6 @@ def _write(args: argparse.Namespace, paths: list[Path], labels: Any, model: Any,
     if writes_folder(args):
         write_parts(args.output, columns, ensemble)
         return
-    if is_dask(labels):
-        columns[args.name] = _filled(len(labels), _parts(labels), in_file=True)
     if args.confidence:
         columns[f"{args.name}_confidence"] = np.asarray(model.confidence_, dtype=float).round(4)
     source = paths[0] if len(paths) == 1 else None

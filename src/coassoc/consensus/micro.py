@@ -15,7 +15,7 @@ from ..core.objectives import KMeansObjective
 from ..engines import Engine, Fit, Labelling, Native, Rows, resolve
 from ..engines.native import default_threads
 from ..ensemble import Ensemble
-from ..ensemble.rows import distinct_rows
+from ..ensemble.encode import distinct_rows
 from .lloyd import Starts, best_start, with_fewer_clusters
 from .merge import merged_counts
 

@@ -1,15 +1,22 @@
-"""One column of labels -> indices 0..k-1 into its different labels, −1 where missing. Labels are validated here."""
+"""One column of labels -> indices 0..k-1 into its different labels, −1 where missing; and tables of such codes.
+
+Labels are validated here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..core.checks import check_choice
+from ..core.counts import smallest_unsigned
+from ..engines import native
 
+_SCAN_BYTES = 1 << 24  # rows of codes are scanned in pieces of about this size
+_BLOCK_CELLS = 1 << 17  # cells of codes that are counted at a time
 MISSING_RULES = ("negative", "nan", "cluster", "singletons")
 
 
@@ -24,6 +31,11 @@ class Dictionary:
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def counts(self) -> tuple[np.ndarray, int]:
+        """How often each label occurs, and how many are missing."""
+        counts = np.bincount(self.indices + 1, minlength=len(self.labels) + 1)
+        return counts[1:], int(counts[0])
 
     @classmethod
     def join(cls, parts: Iterable[Dictionary]) -> Dictionary:
@@ -40,6 +52,15 @@ class Dictionary:
         if (self.indices >= 0).all():
             return self.labels[self.indices]
         return np.append(self.labels.astype(object), [None])[self.indices]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The labels of one column, sorted, how often each occurs, and how many are missing."""
+
+    labels: np.ndarray
+    counts: np.ndarray
+    missing: int
 
 
 def as_objects(values: Sequence[Any]) -> np.ndarray:
@@ -90,11 +111,7 @@ def encode_column(
         masked = np.ma.getmaskarray(values)
         nulls = masked if nulls is None else nulls | masked
         values, nulls = _labels_and_nulls(np.ma.getdata(values), nulls, name, first_row)
-        if missing != "nan":
-            nulls = nulls | _negative(values)
-        labels, found = _recode(values[~nulls] if nulls.any() else values)
-        indices = np.full(nulls.shape, -1, dtype=np.int32)
-        indices[~nulls] = found
+        indices, labels = _recode(values, nulls, missing != "nan")
     absent = indices < 0
     if not absent.any():
         return Dictionary(indices, labels)
@@ -203,13 +220,6 @@ def _too_large(value: int, row: int, name: str) -> ValueError:
     )
 
 
-def _negative(values: np.ndarray) -> np.ndarray:
-    """Where labels are negative numbers."""
-    if values.dtype.kind == "O":
-        return np.fromiter(map(is_negative, values), dtype=bool, count=len(values))
-    return values < 0 if values.dtype.kind == "i" else np.zeros(len(values), dtype=bool)
-
-
 def is_negative(label: Any) -> bool:
     """Whether a label is a negative number."""
     return isinstance(label, int) and label < 0
@@ -229,15 +239,72 @@ def _object_kind(kind: type, name: str) -> str:
     return "number" if issubclass(kind, (int, float, np.integer, np.floating, np.bool_)) else "string"
 
 
-def _recode(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different labels, sorted (numbers before strings), and the place of each label among them."""
+def _recode(values: np.ndarray, nulls: np.ndarray, drop_negative: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The place of each value among the different labels, −1 where null or dropped; the labels, sorted."""
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         # a counting pass beats sorting while the range of labels is of the order of n
         if high < 2**63 and high - low < max(4 * len(values), 1 << 16):
-            shifted = values.astype(np.int64) - low
-            used = np.flatnonzero(np.bincount(shifted))
-            rank = np.zeros(high - low + 1, dtype=np.intp)
-            rank[used] = np.arange(len(used))
-            return used + low, rank[shifted]
-    return sorted_labels(values.tolist()) if values.dtype.kind == "O" else np.unique(values, return_inverse=True)
+            shifted = values.astype(np.int64)
+            shifted -= low
+            shifted[nulls] = high - low + 1  # one more than there are
+            present = np.bincount(shifted, minlength=high - low + 2) > 0
+            present[-1] = False
+            if drop_negative:
+                present[: max(0, -low)] = False
+            place = np.full(len(present), -1, dtype=np.int32)
+            place[present] = np.arange(np.count_nonzero(present))
+            return place[shifted], np.flatnonzero(present) + low
+    if drop_negative and values.dtype.kind == "i":
+        nulls = nulls | (values < 0)
+    elif drop_negative and values.dtype.kind == "O":
+        nulls = nulls | np.fromiter(map(is_negative, values), dtype=bool, count=len(values))
+    known = values[~nulls]
+    of_objects = values.dtype.kind == "O"
+    labels, found = sorted_labels(known.tolist()) if of_objects else np.unique(known, return_inverse=True)
+    indices = np.full(len(values), -1, dtype=np.int32)
+    indices[~nulls] = found
+    return indices, labels
+
+
+# -- tables of codes -------------------------------------------------------------------------------------------
+
+
+def counts_of_codes(table: Any) -> list[np.ndarray] | None:
+    """How often each label of each column occurs, if the table holds the codes of its labels; None for any other."""
+    if type(table) not in (np.ndarray, np.memmap) or table.ndim != 2 or not table.size or not table.flags.c_contiguous:
+        return None
+    highest = int(table.max()) if table.dtype.name in ("uint8", "uint16") else len(table)
+    if highest >= len(table) or table.dtype != smallest_unsigned(highest + 1):  # no gaps: at least as many rows
+        return None
+    counts = [np.trim_zeros(count, "b") for count in count_codes(table, np.full(table.shape[1], highest))]
+    return counts if all(count.all() for count in counts) else None
+
+
+def count_codes(codes: np.ndarray, highest: np.ndarray) -> list[np.ndarray]:
+    """How often each number from 0 to the highest occurs in each column."""
+    counts = [np.zeros(k + 1, dtype=np.int64) for k in highest.tolist()]
+    step = max(1, _BLOCK_CELLS // codes.shape[1])
+    for start in range(0, len(codes), step):  # the columns of a block in the cache, not the whole table for each
+        for column, count in zip(codes[start : start + step].T.astype(np.intp, order="C"), counts):
+            count += np.bincount(column, minlength=len(count))
+    return counts
+
+
+def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """First index of each different row (ascending), its count, and for each row its rank among them."""
+    codes = np.ascontiguousarray(codes)
+    compiled = native.distinct_rows(codes)
+    if compiled is not None:
+        return compiled
+    whole = codes.view(np.dtype((np.void, codes.dtype.itemsize * codes.shape[1]))).ravel()
+    _, first, inverse, counts = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(first)
+    return first[order], counts[order], np.argsort(order)[inverse.ravel()]
+
+
+def row_chunks(codes: np.ndarray) -> Iterator[tuple[int, int]]:
+    """(start, stop) of row chunks of a bounded number of bytes."""
+    step = max(1, _SCAN_BYTES // max(1, codes.dtype.itemsize * codes.shape[1]))
+    for start in range(0, len(codes), step):
+        yield start, min(start + step, len(codes))

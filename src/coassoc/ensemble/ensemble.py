@@ -9,11 +9,9 @@ import numpy as np
 
 from ..core.counts import smallest_unsigned
 from ..engines.contract import Loadable
-from .encode import check_missing_rule, encode_column
+from .encode import check_missing_rule, count_codes, counts_of_codes, distinct_rows, encode_column, row_chunks
 from .graphs import are_communities, check_no_communities, community_labels, graph_shares, is_graph, pair_shares
-from .io.coding import Coding
 from .io.roles import warn_of_odd_columns, warn_of_transposed
-from .rows import count_values, distinct_rows, row_chunks, tally_integers
 from .tables import Vocabulary, check_table_shape, column_values, columns_of, drawn_labels, ids_of, is_membership_matrix
 
 _PIECE_LABELS = 1 << 21  # labels of a block of the co-association that are held as numbers at a time
@@ -96,8 +94,11 @@ class Ensemble(Loadable):
         if isinstance(partitions, Ensemble):
             self.__dict__.update(partitions.__dict__)
             return
-        if self._encode_integers(partitions, missing):
+        counts = counts_of_codes(partitions)
+        if counts is not None:  # used as it is
             warn_of_transposed("partitions", *partitions.shape)
+            n_clusters, names = np.array([len(count) for count in counts]), _names(None, len(counts))
+            self._store(partitions, n_clusters, np.concatenate(counts), names, [np.arange(k) for k in n_clusters])
             return
         check_no_communities(partitions)
         names, columns, n_rows = columns_of(partitions)
@@ -258,33 +259,21 @@ class Ensemble(Loadable):
 
     # -- building ------------------------------------------------------------------------------------------
 
-    def _encode_integers(self, table: np.ndarray, missing: str) -> bool:
-        """Code a table of small integers by blocks of rows; False, and nothing is done, for any other.
-
-        A table that holds its own codes is used without a copy.
-        """
-        tallies = tally_integers(table, missing != "nan")
-        if tallies is None or (missing == "singletons" and any(tally.missing for tally in tallies)):
-            return False
-        coding = Coding.of(tallies, _names(None, table.shape[1]), missing)
-        self._store(coding.codes_of(table), coding.n_clusters, coding.sizes, coding.names, coding.categories)
-        return True
-
     def _encode(self, names: list[str], columns: Iterable, n_rows: int, missing: str) -> None:
         codes: np.ndarray | None = None
         n_clusters, sizes, categories = [], [], []
         for j, (values, nulls) in enumerate(columns):
             column = encode_column(values, nulls, names[j], missing)
             k = len(column.labels)
-            counts = np.bincount(column.indices + 1, minlength=k + 1)  # the first counts missing labels
-            dtype = smallest_unsigned(k + bool(counts[0]))
+            counts, n_missing = column.counts()
+            dtype = smallest_unsigned(k + (n_missing > 0))
             if codes is None:
                 codes = np.empty((n_rows, len(names)), dtype=dtype)
             elif dtype.itemsize > codes.dtype.itemsize:
                 codes = codes.astype(dtype)
-            codes[:, j] = np.where(column.indices < 0, k, column.indices)
+            codes[:, j] = np.where(column.indices < 0, k, column.indices) if n_missing else column.indices
             n_clusters.append(k)
-            sizes.append(counts[1:])
+            sizes.append(counts)
             categories.append(column.labels)
         self._store(codes, np.array(n_clusters, dtype=np.int64), np.concatenate(sizes), names, categories)
 
@@ -309,7 +298,7 @@ class Ensemble(Loadable):
                     f"codes of partition {j} must be at most n_clusters[{j}] = {k} (that value marks a missing label), "
                     f"got {highest}."
                 )
-        return count_values(codes, np.zeros_like(n_clusters), n_clusters)
+        return count_codes(codes, n_clusters)
 
     def _store(self, codes: Any, n_clusters: np.ndarray, sizes: np.ndarray, names: list[str], categories: list) -> None:
         self.codes, self.n_clusters, self.sizes = codes, n_clusters, sizes.astype(np.int64)
@@ -364,12 +353,7 @@ class Ensemble(Loadable):
 
     def observed(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Where labels are present, as booleans of shape (rows, n_partitions)."""
-        codes = self.codes[rows]
-        if not self.has_missing:
-            return np.ones((len(codes), self.n_partitions), dtype=bool)
-        # a full column of 256 clusters has no code for missing that fits uint8: then compare without wrapping
-        narrow = int(self.n_clusters.max()) <= np.iinfo(codes.dtype).max
-        return codes != (self.n_clusters.astype(codes.dtype) if narrow else self.n_clusters)
+        return self.codes[rows] < self.n_clusters
 
     def unlabelled(self) -> np.ndarray | None:
         """Indices of the items no partition labels, or None when there are none."""
@@ -469,8 +453,6 @@ class Ensemble(Loadable):
         together = np.zeros((len(left), len(right)), dtype=np.int32)
         for label_a, label_b in zip(a.T, b.T):
             together += label_a[:, None] == label_b
-        if not self.has_missing:
-            return together / self.n_partitions
         return together / np.maximum(seen_a.astype(np.float32) @ seen_b.T, 1)
 
     def distinct(self) -> tuple[Ensemble, np.ndarray, np.ndarray]:

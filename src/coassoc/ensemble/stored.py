@@ -15,12 +15,11 @@ from ..engines.contract import missing_in
 from ..engines.dask import Dask
 from ..engines.memory import available_bytes, file_array
 from ..engines.stream import Stream
-from .encode import check_missing_rule
+from .encode import Tally, check_missing_rule, counts_of_codes
 from .ensemble import Ensemble
 from .io.coding import Coding, DaskSource, Source, is_dask
 from .io.reading import LabelFile
 from .io.table import Options, naming
-from .rows import are_codes
 from .tables import Vocabulary
 
 _BESIDE_CODES = 16  # bytes per item that a fit in memory takes beside two copies of the codes
@@ -75,15 +74,13 @@ class StoredEnsemble(Ensemble):
         check_missing_rule(missing)
         if missing == "singletons":
             raise ValueError("missing='singletons' needs the table in memory; use 'negative', 'nan' or 'cluster' here.")
-        self._file: LabelFile | None = None
         if is_dask(table):
-            self.source: Source = DaskSource(table, columns)
-        else:
-            if not isinstance(table, LabelFile):
-                if not Path(table).exists():
-                    raise FileNotFoundError(2, "partitions: no file or folder", str(table))
-                table = LabelFile(Path(table), columns=columns, **reading)
-            self._file = self.source = table
+            table = DaskSource(table, columns)
+        elif not isinstance(table, LabelFile):
+            if not Path(table).exists():
+                raise FileNotFoundError(2, "partitions: no file or folder", str(table))
+            table = LabelFile(Path(table), columns=columns, **reading)
+        self.source: DaskSource | LabelFile = table
         self.missing, self.directory = missing, directory
         self.names = self.source.names
         self._block_sizes: list[int] = []
@@ -102,17 +99,19 @@ class StoredEnsemble(Ensemble):
     def scan(self, tally: Callable[[Source, str], tuple] | None = None) -> Coding:
         """Find the labels of every column; `tally` does the pass on a cluster."""
         if self._known is None:
-            source, rule = self.source, self.missing
+            source, rule, table = self.source, self.missing, self.source.table
             with naming(Path(source.what)):
-                counted = tally(source, rule) if tally else source.tally(source.batches(), self.names, rule)
-                self._block_sizes, tallies = counted
+                array = table.array if tally is None and table is not None and self.names == table.names else None
+                counts = counts_of_codes(array)
+                if counts is not None:  # codes in a file are used as they are
+                    self._codes, self._block_sizes = array, [int(counts[0].sum())]
+                    tallies = [Tally(np.arange(len(count)), count, 0) for count in counts]
+                else:
+                    counted = tally(source, rule) if tally else source.tally(source.batches(), self.names, rule)
+                    self._block_sizes, tallies = counted
                 if sum(self._block_sizes) == 0:
                     raise ValueError("partitions must hold at least one item and one partition, got no rows.")
-                self._known = known = Coding.of(tallies, self.names, self.missing)
-                table = source.table
-                array = table.array if tally is None and table is not None and self.names == table.names else None
-                if array is not None and array.flags.c_contiguous and are_codes(array, known.labels, known.dtype):
-                    self._codes = array  # codes in a file are used as they are
+                self._known = Coding.of(tallies, self.names, self.missing)
         return self._known
 
     @property
@@ -135,17 +134,17 @@ class StoredEnsemble(Ensemble):
     @property
     def id_column(self) -> str | None:
         """The column of the file that names the items, None without one."""
-        return None if self._file is None else self._file.roles.ids
+        return self.source.roles.ids if isinstance(self.source, LabelFile) else None
 
     @cached_property
     def item_ids(self) -> np.ndarray | None:  # type: ignore[override]
         """Names of the items, read when asked for."""
-        return None if self._file is None else self._file.aside(self.id_column)
+        return self.source.aside(self.source.roles.ids) if isinstance(self.source, LabelFile) else None
 
     @cached_property
     def classes(self) -> np.ndarray | None:  # type: ignore[override]
         """Known classes, read when asked for."""
-        return None if self._file is None else self._file.aside(self._file.roles.classes)
+        return self.source.aside(self.source.roles.classes) if isinstance(self.source, LabelFile) else None
 
     def __getattr__(self, name: str) -> Any:
         """What the base class stores, found when first asked for."""

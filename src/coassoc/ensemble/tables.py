@@ -61,8 +61,8 @@ def columns_of(table: Any) -> tuple[list[str], Iterator, int]:
         raise TypeError("partitions must be a dense table of labels, got a sparse matrix; see Ensemble's help.")
     array = table if isinstance(table, np.ndarray) else _array_of_rows(table)
     check_table_shape(array.shape)
-    names = [str(j) for j in range(array.shape[1])]
-    return names, ((array[:, j], None) for j in range(array.shape[1])), array.shape[0]
+    columns = array.T  # one after the other, each copied once: many passes over it follow
+    return list(map(str, range(len(columns)))), ((column.copy(), None) for column in columns), array.shape[0]
 
 
 def _array_of_rows(table: Any) -> np.ndarray:
@@ -137,9 +137,6 @@ def _from_arrow(series: Any) -> tuple[Any, np.ndarray | None]:
         series, kind = series.dictionary_encode(), None
     if isinstance(series, pa.DictionaryArray):
         indices, known = series.indices.fill_null(-1).to_numpy(zero_copy_only=False), series.dictionary
-        if len(known) > len(indices):  # of a piece of a file: the labels of all earlier pieces too
-            used, indices = np.unique(np.append(indices, -1), return_inverse=True)
-            known, indices = known.take(pa.array(used[1:])), indices[:-1] - 1
         return Dictionary(indices, as_objects(known.to_pylist())), None
     if pa.types.is_floating(kind):
         return series.fill_null(float("nan")).to_numpy(zero_copy_only=False), None

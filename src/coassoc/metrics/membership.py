@@ -13,7 +13,7 @@ import numpy as np
 from ..core.counts import cluster_densities
 from ..engines import resolve
 from ..ensemble import Ensemble, check_ensemble
-from ..ensemble.rows import row_chunks
+from ..ensemble.encode import row_chunks
 from .labels import check_copies, check_labels
 from .scores import counts_of, resolve_partition_weights, scored_counts
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 from ...core.checks import check_choice, check_integer, seed_from, stream
 from ...engines import resolve
 from ...ensemble import Ensemble, check_ensemble, make_ensemble
-from ...ensemble.threads import one_thread
+from ...ensemble.generate import one_thread
 from ..base import mark_unlabelled, on_host
 from .evidence import gather_evidence
 

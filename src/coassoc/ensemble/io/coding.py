@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...core.counts import smallest_unsigned
-from ..encode import Dictionary, encode_column, no_label, sorted_labels
-from ..rows import Tally, code_integers, tally_integers
+from ..encode import Dictionary, Tally, encode_column, no_label, sorted_labels
 from ..tables import Vocabulary, check_table_shape, columns_of
 from .cells import labels_in
 from .formats import format_called
@@ -147,16 +146,13 @@ def gather(batches: Iterable[Any], columns: Sequence[str]) -> dict[str, Dictiona
 
 def tally_batch(batch: Any, names: Sequence[str], missing: str) -> list[Tally]:
     """The tally of each column."""
-    whole = tally_integers(batch, missing != "nan")
-    if whole is not None and len(names) == len(whole):
-        return whole
     found = []
     for name, (values, nulls) in zip(names, batch_columns(batch, names)):
         column = encode_column(values, nulls, name, "nan" if missing == "nan" else "negative", allow_empty=True)
-        counts, labels = np.bincount(column.indices + 1, minlength=len(column.labels) + 1), column.labels
+        (counts, n_missing), labels = column.counts(), column.labels
         if labels.dtype.kind in "iu" and (not len(labels) or int(labels[-1]) < 1 << 63):
             labels = labels.astype(np.int64)  # so that blocks of other widths compare exactly
-        found.append(Tally(labels, counts[1:], int(counts[0])))
+        found.append(Tally(labels, counts, n_missing))
     return found
 
 
@@ -181,7 +177,6 @@ def _merged(tallies: Sequence[Tally]) -> Tally:
 class Coding(Vocabulary):
     """How a block of labels becomes codes; small, and the same in every process."""
 
-    labels: list[np.ndarray]  # the categories without None, which stands for a cluster of missing labels
     missing: str
     sizes: np.ndarray  # (d,) items of each base cluster
 
@@ -198,8 +193,7 @@ class Coding(Vocabulary):
             sizes.append(np.append(tally.counts, tally.missing) if own_cluster else tally.counts)
             widths.append(smallest_unsigned(k + (tally.missing > 0 and not own_cluster)))
         dtype = max(widths, key=lambda width: width.itemsize)
-        labels, found = [tally.labels for tally in tallies], np.array(n_clusters, dtype=np.int64)
-        return cls(found, categories, names, dtype, labels, missing, np.concatenate(sizes))
+        return cls(np.array(n_clusters, dtype=np.int64), categories, names, dtype, missing, np.concatenate(sizes))
 
     @property
     def offsets(self) -> np.ndarray:
@@ -207,11 +201,6 @@ class Coding(Vocabulary):
 
     def codes_of(self, table: Any) -> np.ndarray:
         """Codes (rows, n_partitions) of a block."""
-        fits = getattr(table, "ndim", 0) == 2 and table.shape[1] == len(self.names)
-        if fits and all(known.dtype == np.int64 for known in self.labels):
-            quickly = code_integers(table, self.labels, self.missing != "nan", self.dtype)
-            if quickly is not None:
-                return quickly
         codes = np.empty((len(table), len(self.names)), dtype=self.dtype)
         for j, (values, nulls) in enumerate(batch_columns(table, self.names)):
             codes[:, j] = self.codes_of_column(j, values, nulls)
