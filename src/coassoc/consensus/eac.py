@@ -12,14 +12,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.checks import check_choice, check_integer, seed_from, stream
-from ..core.counts import smallest_unsigned
 from ..engines import Engine, Rows
 from ..ensemble import Ensemble
 from ..ensemble.threads import one_thread
 from ..metrics.labels import check_copies
 from ..metrics.membership import THETA
 from .base import ConsensusEstimator, host_ensemble, inherit_docs, look_up, mark_unlabelled, where_codes_are
-from .linkage import LINKAGES, Merges, agglomerate, row_counts, single_linkage
+from .linkage import LINKAGES, Merges, agglomerate
 from .lloyd import warn_if_fewer
 from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, check_micro_clusters, different_in_sample, micro_clusters
 from .similarity import SQUARES, cluster_sums, jaccard_graph, row_similarities, walk_similarity, weighted_rows
@@ -84,8 +83,8 @@ class EAC(ConsensusEstimator):
     Notes
     -----
     Exact, with u distinct rows: O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
-    at worst), and 4·u² bytes; for single linkage of plain counts O(u²) and, up to 254 partitions, u² bytes. With m
-    micro-clusters: one k-means start of at most 30 passes, on a sample above 100 000 items, and m² sums of counts.
+    at worst), and 4·u² bytes. With m micro-clusters: one k-means start of at most 30 passes, on a sample above 100 000
+    items, and m² sums of counts.
 
     References
     ----------
@@ -180,34 +179,24 @@ class EAC(ConsensusEstimator):
 
     def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> bool:
         """Link the distinct rows; False when that needs more than `max_bytes`."""
-        plain = not self.enhanced and not ensemble.has_missing and (v == 1.0).all()
-        square = plain and self.linkage == "single"
         sample = different_in_sample(rows, seed_from(self.random_state))
-        if sample is not None and self._bytes(len(sample), square, len(v)) > self.max_bytes:
+        if sample is not None and _linkage_bytes(len(sample)) > self.max_bytes:
             return False  # known from the sample, before all rows are fetched
         given, ensemble = ensemble, host_ensemble(ensemble)
         first, weights, leaf_of_item = weighted_rows(ensemble, copies)
         leaf_of_item = where_codes_are(leaf_of_item, given)
-        n_bytes = self._bytes(len(weights), square, len(v))
+        n_bytes = _linkage_bytes(len(weights))
         if n_bytes > self.max_bytes:
             return False
         if self.verbose:
             print(f"EAC: {len(weights)} distinct rows, {n_bytes} bytes")
         codes = np.ascontiguousarray(ensemble.codes[first])
-        if square:
-            self._finish(single_linkage(row_counts(codes)), weights, float(ensemble.n_partitions), leaf_of_item)
-            return True
         u = self._cluster_weights(rows)
         triangle, scale = row_similarities(codes, rows.layout, ensemble.has_missing, v, self._blocks(rows), u)
         if self.linkage == "average" and (weights != 1).any():
             _weigh(triangle, weights)
         self._finish(agglomerate(triangle, weights, self.linkage), weights, scale, leaf_of_item)
         return True
-
-    def _bytes(self, n_leaves: int, square: bool, n_partitions: int) -> int:
-        """What exact linkage of so many rows needs."""
-        cell = smallest_unsigned(n_partitions + 2).itemsize
-        return _BLOCKS + (n_leaves**2 * cell if square else 8 * (n_leaves * (n_leaves - 1) // 2))
 
     def _link_micro_clusters(
         self, ensemble: Ensemble, rows: Rows, engine: Engine, v: np.ndarray, m: int, few: bool = False
@@ -255,6 +244,11 @@ class EAC(ConsensusEstimator):
         self.linkage_ = merges.linkage(scale)
         self.leaf_sizes_ = np.asarray(weights)
         self.leaf_of_item_ = leaf_of_item
+
+
+def _linkage_bytes(n_leaves: int) -> int:
+    """Bytes that exact linkage of so many rows needs."""
+    return _BLOCKS + 8 * (n_leaves * (n_leaves - 1) // 2)
 
 
 def _weigh(triangle: np.ndarray, weights: np.ndarray) -> None:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.counts import smallest_unsigned
 from ..engines.compiled import kernels as compiled
 
 LINKAGES = ("single", "average", "complete")
 _JOIN = {"single": np.maximum, "average": np.add, "complete": np.minimum}  # of two entries of the triangle
-_CELLS = 1 << 20  # of rows compared at a time
 
 
 @dataclass(frozen=True)
@@ -118,51 +116,3 @@ def _agglomerate(triangle: np.ndarray, weights: np.ndarray, linkage: str, observ
             find_nearest(i)
         find_nearest(a)
     return Merges(first, second, similarity, n_ties)
-
-
-def row_counts(codes: np.ndarray) -> np.ndarray:
-    """Number of partitions in which two rows of codes agree, plus 1, shape (n, n); linkage also writes 0."""
-    n, p = codes.shape
-    counts = np.ones((n, n), dtype=smallest_unsigned(p + 2))
-    columns = np.ascontiguousarray(codes.T)
-    rows = max(1, _CELLS // max(1, n))
-    for a in range(0, n, rows):
-        block = counts[a : a + rows]
-        equal = np.empty(block.shape, dtype=bool)
-        for column in columns:
-            np.equal(column[a : a + rows, None], column[None, :], out=equal)
-            np.add(block, equal.view(np.uint8), out=block)
-    return counts
-
-
-def single_linkage(counts: np.ndarray) -> Merges:
-    """The merges of `agglomerate` with single linkage in O(n²) time, from a square matrix of integers.
-
-    `counts` are similarities plus 1, symmetric, whatever the diagonal holds. They are overwritten: the row of a cluster
-    holds its largest similarity to every point, 0 for its own. Ties are merged in order of index: a cluster first
-    absorbs all clusters tied with it, lowest first.
-    """
-    n = len(counts)
-    np.fill_diagonal(counts, 0)
-    best = counts.max(axis=1)  # largest similarity of each cluster; 0 once it is merged into another
-    owner = np.arange(n)
-    first, second = np.zeros((2, n - 1), dtype=np.int64)
-    similarity = np.zeros(n - 1)
-    step = n_levels = 0
-    while step < n - 1:
-        level = int(best.max())
-        n_levels += 1
-        for a in np.flatnonzero(best == level).tolist():
-            if best[a] == 0:
-                continue
-            row = counts[a]
-            while (tied := np.flatnonzero(row == level)).size:
-                b = int(owner[tied].min())
-                first[step], second[step], similarity[step] = a, b, level - 1.0
-                step += 1
-                np.maximum(row, counts[b], out=row)
-                owner[owner == b] = a
-                row[owner == a] = 0
-                best[b] = 0
-            best[a] = row.max()
-    return Merges(first, second, similarity, n - 1 - n_levels)  # the last merge of each level had no tie
