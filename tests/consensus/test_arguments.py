@@ -6,7 +6,6 @@ import coassoc as ca
 
 TABLE = [[0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [1, 2]]
 REFUSED = [
-    ("KMeansConsensus", {"refine": "nmi"}, ValueError, "refine must be one of"),
     ("EAC", {"linkage": "ward"}, ValueError, "linkage must be one of"),
     ("EAC", {"micro_clusters": 1}, ValueError, "micro_clusters=1 must be at least n_clusters=2"),
     ("EAC", {"enhanced": True, "max_bytes": 100}, MemoryError, r"needs \d+ bytes, above max_bytes=100"),

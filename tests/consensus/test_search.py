@@ -37,7 +37,7 @@ def test_the_exhaustive_maximum_is_found_on_small_tables(seed):
 def test_density_is_never_below_k_means_with_the_same_seed(seed):
     ens, _ = blocks(seed)
     kmeans = ca.KMeansConsensus(9, n_init=3, random_state=seed).fit(ens)
-    refined = ca.KMeansConsensus(9, n_init=3, refine="density", random_state=seed).fit(ens)
+    refined = ca.DensityConsensus(9, n_init=3, micro_clusters=None, max_rounds=0, random_state=seed).fit(ens)
     dense = ca.DensityConsensus(9, n_init=3, random_state=seed).fit(ens)
     assert kmeans.density_ <= refined.density_ <= dense.density_
     assert refined.density_ == ca.density(ens, refined.labels_)

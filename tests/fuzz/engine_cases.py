@@ -53,7 +53,7 @@ def random_estimator(rng: np.random.Generator, ens: ca.Ensemble) -> tuple[str, d
     starts = {**seeded, "n_init": pick(1, 2, 5), "init": pick("k-means++", "random"), "max_iter": pick(1, 3, 300)}
     search = {**seeded, "n_init": 1, "max_rounds": pick(1, 5), "n_trials": pick(1, 4)}
     choices: list[tuple[str, dict[str, Any]]] = [
-        ("KMeansConsensus", {**starts, "partition_weights": weights, "refine": pick(None, None, "density")}),
+        ("KMeansConsensus", {**starts, "partition_weights": weights}),
         ("SEC", {**starts, "partition_weights": plain}),
         ("ECC", {**starts, "partition_weights": plain, "smoothing": pick("additive", "floor")}),
         ("BisectingConsensus", {**seeded, "criterion": pick("gain", "loss", "size"), "refine": pick(None, "kmeans"),
