@@ -10,7 +10,6 @@ REFUSED = [
     ("EAC", {"micro_clusters": 1}, ValueError, "micro_clusters=1 must be at least n_clusters=2"),
     ("EAC", {"enhanced": True, "max_bytes": 100}, MemoryError, r"needs \d+ bytes, above max_bytes=100"),
     ("MCLA", {"max_bytes": 1000}, MemoryError, r"MCLA over 5 base clusters needs up to \d+ bytes"),
-    ("CSPA", {"equal_rows": "split"}, ValueError, "equal_rows must be one of"),
     ("ECC", {"epsilon": 0.0}, ValueError, "epsilon must be above 0"),
     ("ECC", {"epsilon": "a"}, TypeError, "epsilon must be a number, got 'a'"),
     ("ECC", {"smoothing": "floor", "epsilon": 1.5}, ValueError, "below 1"),

@@ -69,7 +69,7 @@ def random_estimator(rng: np.random.Generator, ens: ca.Ensemble) -> tuple[str, d
         ("ECPCS", {**seeded, "n_init": 2}),
     ]  # fmt: skip
     if find_spec("pymetis"):
-        choices += [("MCLA", seeded), ("CSPA", {**seeded, "equal_rows": pick("apart", "together")})]
+        choices += [("MCLA", seeded), ("CSPA", seeded)]
     return pick(*choices)
 
 
