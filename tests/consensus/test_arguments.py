@@ -18,7 +18,6 @@ REFUSED = [
     ("DensityConsensus", {"n_init": 0, "micro_clusters": None}, ValueError, "nothing to start from"),
     ("DensityConsensus", {"partition_weights": "best"}, ValueError, "'agreement'"),
     ("DensityConsensus", {"init": [0, 0, 1, 1, 2, 2]}, ValueError, "init must have n_clusters=2"),
-    ("AgreementConsensus", {"at_most": 1}, TypeError, "at_most must be True or False, got 1"),
     ("ConsensusClustering", {"n_clusters": 7}, ValueError, "n_samples=6 should be >= n_clusters=7"),
     ("ConsensusClustering", {"n_clusters": "auto", "method": "density"}, TypeError, "n_clusters"),
     ("ConsensusClustering", {"method": "nope"}, ValueError, "no method 'nope'"),

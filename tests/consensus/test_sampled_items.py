@@ -32,7 +32,7 @@ def settings(name, seed):
         "hbgf": {"n_init": 3}, "lwgp": {"n_init": 3}, "ecpcs": {"n_init": 3}, "lwea": {"micro_clusters": 20},
         "eac": {"linkage": ("single", "average", "complete")[seed % 3], "max_bytes": 1 << 31 if seed % 4 else 0},
         "cspa": {"max_bytes": 1 << 31 if seed % 4 else 0}, "density": {"n_init": 2, "max_rounds": 2},
-        "agreement": {"at_most": seed % 5 == 0, "max_rounds": 2},
+        "agreement": {"max_rounds": 2},
     }.get(name, {})  # fmt: skip
 
 

@@ -59,7 +59,7 @@ def random_estimator(rng: np.random.Generator, ens: ca.Ensemble) -> tuple[str, d
         ("BisectingConsensus", {**seeded, "criterion": pick("gain", "loss", "size"), "refine": pick(None, "kmeans"),
                                 "n_init": pick(1, 3), "partition_weights": plain}),
         ("DensityConsensus", {**search, "partition_weights": weights}),
-        ("AgreementConsensus", {**search, "at_most": pick(False, True), "min_cluster_size": pick(1, 2)}),
+        ("AgreementConsensus", {**search, "min_cluster_size": pick(1, 2)}),
         ("EAC", {**seeded, "linkage": pick("average", "single", "complete"), "enhanced": pick(False, False, True),
                  "micro_clusters": pick(None, None, max(2, k))}),
         ("EAC", {**seeded, "partition_weights": plain}),

@@ -38,7 +38,6 @@ class Search:
     seed: int
     n_init: int
     micro: int | None  # clusters of an over-segmentation
-    fewer: bool  # whether fewer clusters than asked for will do
     max_iter: int  # passes of k-means, sweeps of an exchange
     max_rounds: int
     n_trials: int
@@ -116,20 +115,19 @@ class SearchConsensus(PredictMixin):
             name: check_integer(getattr(self, name), name, least)
             for name, least in (("n_init", self._least_n_init), ("max_iter", 1), ("max_rounds", 0), ("n_trials", 1))
         }
-        fewer = bool(getattr(self, "at_most", False))
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             v = self._resolve_weights(ensemble, sample_weight)
-            search = Search(rows, engine, self._goal(v), seed, micro=micro, fewer=fewer, **limits)
+            search = Search(rows, engine, self._goal(v), seed, micro=micro, **limits)
             self.n_sampled_, self.n_rounds_ = rows.n_copies, 0
             if self.init is None:
                 best, steps = self._from_samples(search, k) or self._from_starts(search, k)
             else:
                 labels, given = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
-                if given > k or (given < k and not fewer):
+                if given != k:
                     raise ValueError(f"init must have n_clusters={k} clusters, got {given}.")
                 start = search.climb(rows.labelling(given, fill_missing(labels, 0)))
-                best, steps = self._best_of(search, [start], k)
+                best, steps = self._best_of(search, [start])
             self._keep_model(ensemble, fix_table(KMeansObjective(v).table(best.counts), rows.layout))
             self._store_partition(ensemble, rows.labels(best.labelling), best.counts, v)
             self.loss_ = loss_from_counts(best.counts, v)
@@ -144,12 +142,12 @@ class SearchConsensus(PredictMixin):
         fits: list[Fit] = []
         for draw in range(self._n_samples):
             sample, engine = local_rows(sampled_codes(rows, n_items, stream(search.seed + draw, 3)), rows.layout)
-            there = replace(search, rows=sample, engine=engine, seed=search.seed + draw, fewer=True)
+            there = replace(search, rows=sample, engine=engine, seed=search.seed + draw)
             try:
-                on_sample, _ = self._from_starts(there, k)
+                on_sample, _ = self._best_of(there, self._starts(there, k))
             except TooFewRows:
                 return None
-            if on_sample.counts.n_clusters < k and not search.fewer:  # rare rows are not in the sample
+            if on_sample.counts.n_clusters < k:  # rare rows are not in the sample
                 return None
             labelling = fits[-1].labelling if fits else None
             fits.append(lloyd(rows, search.goal.passes(), on_sample.counts, search.max_iter, labelling))
@@ -162,13 +160,13 @@ class SearchConsensus(PredictMixin):
 
     def _from_starts(self, search: Search, k: int) -> tuple[SearchResult, list[float]]:
         """The best result of the searches from all starts, and its objective after each step."""
-        starts, k = with_fewer_clusters(lambda k: self._starts(search, k), k, silent=search.fewer)
-        return self._best_of(search, starts, k)
+        starts, _ = with_fewer_clusters(lambda k: self._starts(search, k), k)
+        return self._best_of(search, starts)
 
-    def _best_of(self, search: Search, starts: list[SearchResult], k: int) -> tuple[SearchResult, list[float]]:
+    def _best_of(self, search: Search, starts: list[SearchResult]) -> tuple[SearchResult, list[float]]:
         found = []
         for number, start in enumerate(starts):
-            end, steps, rounds = split_merge(search, without_empty(search.rows, start), k)
+            end, steps, rounds = split_merge(search, without_empty(search.rows, start))
             self.n_rounds_ += rounds
             if self.verbose:
                 score = search.goal.score(end.objective, search.rows.n_copies)
@@ -182,7 +180,7 @@ class SearchConsensus(PredictMixin):
         raise NotImplementedError
 
 
-def split_merge(search: Search, current: SearchResult, k: int) -> tuple[SearchResult, list[float], int]:
+def split_merge(search: Search, current: SearchResult) -> tuple[SearchResult, list[float], int]:
     """Split one cluster and merge two, then exchange, while the objective rises; its values, and the number of rounds.
 
     A round splits every cluster in two on its own rows, ranks all plans by their exact net gain, and tries the best
@@ -195,11 +193,11 @@ def split_merge(search: Search, current: SearchResult, k: int) -> tuple[SearchRe
         n_trials, sweeps = min(n_trials, _LARGE_TRIALS), min(sweeps, _TRIAL_SWEEPS)
     while rounds < search.max_rounds:
         rounds += 1
-        n_now = current.counts.n_clusters
+        k = current.counts.n_clusters
         fine, halves = _halves(search, current, rounds)
-        plans = search.goal.plans(current.counts, halves, k - n_now)
+        plans = search.goal.plans(current.counts, halves)
         for plan in plans[:n_trials]:
-            tried = search.climb(rows.renumbered(fine, *_carried_out(plan, halves, n_now)), sweeps)
+            tried = search.climb(rows.renumbered(fine, _carried_out(plan, halves, k), k), sweeps)
             if tried.objective > current.objective * (1.0 + _LEAST_GAIN):
                 if not tried.converged and sweeps < search.max_iter:
                     tried = search.climb(tried.labelling)
@@ -242,19 +240,14 @@ def _halves(search: Search, current: SearchResult, rounds: int) -> tuple[Labelli
     return fine, {c: pair.counts for c, pair in enumerate(pairs) if pair is not None}
 
 
-def _carried_out(plan: Plan, halves: Container[int], k: int) -> tuple[np.ndarray, int]:
-    """Cluster of each leaf after a plan, and the number of clusters; clusters in `halves` have two leaves."""
+def _carried_out(plan: Plan, halves: Container[int], k: int) -> np.ndarray:
+    """Which of the k clusters each leaf is in after a plan; clusters in `halves` have two leaves."""
     leaves = [1 + (c in halves) for c in range(k)]
     number = np.repeat(np.arange(k, dtype=np.int32), leaves)
-    if plan.split >= 0:
-        number[sum(leaves[: plan.split + 1]) - 1] = k
-    n_after = k + (plan.split >= 0)
-    if plan.into >= 0:
-        last = n_after - 1
-        number[number == plan.drop] = plan.into
-        number[number == last] = plan.drop if plan.drop != last else plan.into
-        n_after -= 1
-    return number, n_after
+    number[sum(leaves[: plan.split + 1]) - 1] = k
+    number[number == plan.drop] = plan.into
+    number[number == k] = plan.drop  # no leaf is left in cluster k where that was merged into another
+    return number
 
 
 def without_empty(rows: Rows, result: SearchResult) -> SearchResult:
@@ -360,7 +353,7 @@ class AgreementConsensus(SearchConsensus):
     Parameters
     ----------
     n_clusters : int, default=8
-        Number of clusters.
+        Number of clusters, exactly.
     n_init : int, default=1
         Number of over-segmentations, at least one; the one with the best result is kept.
     micro_clusters : int or "auto", default="auto"
@@ -370,8 +363,6 @@ class AgreementConsensus(SearchConsensus):
     max_iter : int, default=300
         Largest number of passes of an over-segmentation, and of sweeps of one exchange.
     {max_rounds} {n_trials} {partition_weights} {random_state} {engine} {verbose}
-    at_most : bool, default=False
-        Allow fewer clusters when they agree better. Otherwise there are exactly `n_clusters`.
     min_cluster_size : int, default=2
         The search makes no cluster smaller than this, because NMI rewards clusters of single items, which mean
         nothing. Smaller clusters found by average linkage are kept.
@@ -405,21 +396,17 @@ class AgreementConsensus(SearchConsensus):
     def __init__(
         self, n_clusters: int = 8, *, n_init: int = 1, micro_clusters: Any = "auto", init: Any = None,
         max_iter: int = 300, max_rounds: int = 50, n_trials: int = 8, partition_weights: Any = None,
-        random_state: Any = None, engine: Any = "auto", verbose: int = 0, at_most: bool = False,
-        min_cluster_size: int = 2,
+        random_state: Any = None, engine: Any = "auto", verbose: int = 0, min_cluster_size: int = 2,
     ) -> None:  # fmt: skip
         super().__init__(
             n_clusters, n_init=n_init, micro_clusters=micro_clusters, init=init, max_iter=max_iter,
             max_rounds=max_rounds, n_trials=n_trials, partition_weights=partition_weights, random_state=random_state,
             engine=engine, verbose=verbose,
         )  # fmt: skip
-        self.at_most = at_most
         self.min_cluster_size = min_cluster_size
 
     def _goal(self, v: np.ndarray) -> AgreementGoal:
-        if not isinstance(self.at_most, (bool, np.bool_)):
-            raise TypeError(f"at_most must be True or False, got {self.at_most!r}.")
-        return AgreementGoal(v, check_integer(self.min_cluster_size, "min_cluster_size"), bool(self.at_most))
+        return AgreementGoal(v, check_integer(self.min_cluster_size, "min_cluster_size"))
 
     def _starts(self, search: Search, k: int) -> list[SearchResult]:
         if search.micro is None:
