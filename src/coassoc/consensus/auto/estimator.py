@@ -23,7 +23,7 @@ from ..base import ConsensusEstimator, PredictMixin, look_up, mark_unlabelled, o
 from ..lloyd import warn_if_fewer
 from ..merge import merged_counts
 from ..micro import local_rows
-from ..registry import find_method, make_method
+from ..registry import make_method, named_method
 from .candidates import CANDIDATES, LINKAGES, MicroFits
 from .confidence import item_confidence
 from .evidence import Evidence, gather_evidence
@@ -239,7 +239,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
     def _fit(self, X: Any, sample_weight: Any, features: Any = None) -> None:
         asked = check_n_clusters(self.n_clusters)
         if self.method not in ("auto", *CANDIDATES):
-            find_method(self.method)
+            named_method(self.method)
         least = self._smallest_cluster()
         check_noise(self.noise)
         seed = seed_from(self.random_state)
