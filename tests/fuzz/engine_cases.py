@@ -51,7 +51,7 @@ def random_estimator(rng: np.random.Generator, ens: ca.Ensemble) -> tuple[str, d
     plain = None if isinstance(weights, str) else weights
     seeded = {"n_clusters": k, "random_state": int(rng.integers(1 << 30))}
     starts = {**seeded, "n_init": pick(1, 2, 5), "init": pick("k-means++", "random"), "max_iter": pick(1, 3, 300)}
-    search = {**seeded, "n_init": 1, "max_rounds": pick(1, 5), "n_trials": pick(1, 4)}
+    search = {**seeded, "n_init": 1, "max_rounds": pick(1, 5)}
     choices: list[tuple[str, dict[str, Any]]] = [
         ("KMeansConsensus", {**starts, "partition_weights": weights}),
         ("SEC", {**starts, "partition_weights": plain}),

@@ -24,7 +24,6 @@ from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, check_micro_clusters, diff
 from .similarity import SQUARES, cluster_sums, jaccard_graph, row_similarities, walk_similarity, weighted_rows
 from .spectral import Sample
 
-_STEPS = 20  # of random walks, for enhanced similarities
 _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 
 
@@ -229,7 +228,7 @@ class EAC(ConsensusEstimator):
                 f"max_bytes={self.max_bytes}; raise max_bytes, or set enhanced=False."
             )
         with one_thread("blas"):  # sums of floats depend on the number of threads
-            cosine = walk_similarity(jaccard_graph(rows.overlap()), _STEPS)
+            cosine = walk_similarity(jaccard_graph(rows.overlap()))
         # clusters of one clustering share no item: the walks compare what they overlap with in the others
         return [cosine[a:b, a:b] for a, b in itertools.pairwise(rows.layout.offsets)]
 

@@ -23,7 +23,7 @@ _SPLIT_STARTS = 2  # two-means starts for each cluster
 _SPLIT_PASSES = 50
 _SAVE_PASSES_ABOVE = 100_000  # rows above which the search saves passes
 _TRIAL_SWEEPS = 4
-_LARGE_TRIALS = 4
+_TRIALS, _LARGE_TRIALS = 8, 4  # plans tried in a round before the search ends; with many rows
 _SAMPLE_ITEMS, _SAMPLE_PER_CLUSTER = 20_000, 100  # items of a sample: the first, or the second for each cluster
 _LEAST_GAIN = 1e-9  # relative gain below which a split and merge is not kept
 
@@ -40,7 +40,6 @@ class Search:
     micro: int | None  # clusters of an over-segmentation
     max_iter: int  # passes of k-means, sweeps of an exchange
     max_rounds: int
-    n_trials: int
 
     def climb(self, labelling: Labelling, max_sweeps: int | None = None) -> SearchResult:
         """Exchange from the given labels, in place."""
@@ -69,8 +68,6 @@ class SearchConsensus(PredictMixin):
     ----------
     max_rounds : int, default=50
         Largest number of split–merge rounds from one start; 0 makes none.
-    n_trials : int, default=8
-        Split–merge plans tried in a round before the search ends.
 
     Attributes
     ----------
@@ -86,7 +83,7 @@ class SearchConsensus(PredictMixin):
 
     def __init__(
         self, n_clusters: int = 8, *, n_init: int = 10, micro_clusters: Any = "auto", init: Any = None,
-        max_iter: int = 300, max_rounds: int = 50, n_trials: int = 8, partition_weights: Any = None,
+        max_iter: int = 300, max_rounds: int = 50, partition_weights: Any = None,
         random_state: Any = None, engine: Any = "auto", verbose: int = 0,
     ) -> None:  # fmt: skip
         self.n_clusters = n_clusters
@@ -95,7 +92,6 @@ class SearchConsensus(PredictMixin):
         self.init = init
         self.max_iter = max_iter
         self.max_rounds = max_rounds
-        self.n_trials = n_trials
         self.partition_weights = partition_weights
         self.random_state = random_state
         self.engine = engine
@@ -113,7 +109,7 @@ class SearchConsensus(PredictMixin):
         micro = check_micro_clusters(self.micro_clusters, k)
         limits = {
             name: check_integer(getattr(self, name), name, least)
-            for name, least in (("n_init", self._least_n_init), ("max_iter", 1), ("max_rounds", 0), ("n_trials", 1))
+            for name, least in (("n_init", self._least_n_init), ("max_iter", 1), ("max_rounds", 0))
         }
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
@@ -184,13 +180,13 @@ def split_merge(search: Search, current: SearchResult) -> tuple[SearchResult, li
     """Split one cluster and merge two, then exchange, while the objective rises; its values, and the number of rounds.
 
     A round splits every cluster in two on its own rows, ranks all plans by their exact net gain, and tries the best
-    `n_trials` of them until one, after its exchange, has a larger objective. With many rows fewer plans are tried,
+    eight of them until one, after its exchange, has a larger objective. With many rows fewer plans are tried,
     with fewer sweeps each.
     """
-    rows, rounds, n_trials, sweeps = search.rows, 0, search.n_trials, search.max_iter
+    rows, rounds, n_trials, sweeps = search.rows, 0, _TRIALS, search.max_iter
     steps = [current.objective]
     if rows.n_rows > _SAVE_PASSES_ABOVE:
-        n_trials, sweeps = min(n_trials, _LARGE_TRIALS), min(sweeps, _TRIAL_SWEEPS)
+        n_trials, sweeps = _LARGE_TRIALS, min(sweeps, _TRIAL_SWEEPS)
     while rounds < search.max_rounds:
         rounds += 1
         k = current.counts.n_clusters
@@ -286,7 +282,7 @@ class DensityConsensus(SearchConsensus):
         A partition to start from instead of these two.
     max_iter : int, default=300
         Largest number of passes of a k-means start, and of sweeps of one exchange.
-    {max_rounds} {n_trials} {partition_weights} {random_state} {engine} {verbose}
+    {max_rounds} {partition_weights} {random_state} {engine} {verbose}
 
     Attributes
     ----------
@@ -362,7 +358,7 @@ class AgreementConsensus(SearchConsensus):
         A partition to start from instead.
     max_iter : int, default=300
         Largest number of passes of an over-segmentation, and of sweeps of one exchange.
-    {max_rounds} {n_trials} {partition_weights} {random_state} {engine} {verbose}
+    {max_rounds} {partition_weights} {random_state} {engine} {verbose}
     min_cluster_size : int, default=2
         The search makes no cluster smaller than this, because NMI rewards clusters of single items, which mean
         nothing. Smaller clusters found by average linkage are kept.
@@ -395,13 +391,13 @@ class AgreementConsensus(SearchConsensus):
 
     def __init__(
         self, n_clusters: int = 8, *, n_init: int = 1, micro_clusters: Any = "auto", init: Any = None,
-        max_iter: int = 300, max_rounds: int = 50, n_trials: int = 8, partition_weights: Any = None,
+        max_iter: int = 300, max_rounds: int = 50, partition_weights: Any = None,
         random_state: Any = None, engine: Any = "auto", verbose: int = 0, min_cluster_size: int = 2,
     ) -> None:  # fmt: skip
         super().__init__(
             n_clusters, n_init=n_init, micro_clusters=micro_clusters, init=init, max_iter=max_iter,
-            max_rounds=max_rounds, n_trials=n_trials, partition_weights=partition_weights, random_state=random_state,
-            engine=engine, verbose=verbose,
+            max_rounds=max_rounds, partition_weights=partition_weights, random_state=random_state, engine=engine,
+            verbose=verbose,
         )  # fmt: skip
         self.min_cluster_size = min_cluster_size
 

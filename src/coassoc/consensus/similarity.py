@@ -41,7 +41,7 @@ def jaccard_graph(overlap: np.ndarray) -> np.ndarray:
     return graph
 
 
-def walk_similarity(graph: np.ndarray, steps: int) -> np.ndarray:
+def walk_similarity(graph: np.ndarray, steps: int = 20) -> np.ndarray:
     """Cosine between the trajectories of random walks on a symmetric graph, for every two nodes.
 
     With P the step matrix, Σ_s P^s (P^s)ᵀ comes from one eigendecomposition of the symmetric normalised graph.

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, diags_array
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.checks import check_integer, seed_from, stream
+from ..core.checks import seed_from, stream
 from ..core.counts import Counts, Layout
 from ..core.objectives import EmbeddingObjective, lengths_of, round_vectors
 from ..engines import Fit, Rows, resolve
@@ -225,7 +225,7 @@ class ECPCS(SpectralConsensus):
     r"""Consensus from random walks over base clusters.
 
     A random walk moves between base clusters with probabilities proportional to their Jaccard index. The
-    trajectory of a base cluster lays its 1..t-step distributions side by side; two base clusters are as alike as the
+    trajectory of a base cluster lays its 1..20-step distributions side by side; two base clusters are as alike as the
     cosine :math:`Z_{fg}` of their trajectories. The leading eigenvectors of the normalised graph :math:`Z` embed the
     base clusters. k-means groups them into meta-clusters, and an item starts in the meta-cluster that holds most of its
     labels (a meta-cluster without items is placed on the item with the fewest votes). From there the items are
@@ -238,8 +238,6 @@ class ECPCS(SpectralConsensus):
     n_init : int, default=10
         Starts of k-means on the base clusters.
     {max_iter} {random_state} {engine} {verbose}
-    steps : int, default=20
-        Length t of the walks.
 
     Attributes
     ----------
@@ -266,17 +264,8 @@ class ECPCS(SpectralConsensus):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(
-        self, n_clusters: int = 8, *, n_init: int = 10, max_iter: int = 10, random_state: Any = None,
-        engine: Any = "auto", verbose: int = 0, steps: int = 20,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            n_clusters, n_init=n_init, max_iter=max_iter, random_state=random_state, engine=engine, verbose=verbose,
-        )  # fmt: skip
-        self.steps = steps
-
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
-        steps, d = check_integer(self.steps, "steps"), sample.layout.n_codes
+        d = sample.layout.n_codes
         need = SQUARES * 8 * d * d
         if need > _MAX_BYTES:
             raise ValueError(
@@ -284,7 +273,7 @@ class ECPCS(SpectralConsensus):
                 "use LWGP or HBGF, or partitions with fewer clusters."
             )
         used = np.flatnonzero(np.diagonal(sample.overlap))
-        similarity = walk_similarity(jaccard_graph(sample.overlap[np.ix_(used, used)]), steps)
+        similarity = walk_similarity(jaccard_graph(sample.overlap[np.ix_(used, used)]))
         vectors = np.zeros((d, min(k, len(used))))
         vectors[used], self.eigenvalues_ = graph_vectors(similarity, k, rng)
         lengths = lengths_of(vectors)[:, None]
