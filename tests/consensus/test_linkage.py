@@ -14,7 +14,8 @@ from scipy.special import xlogy
 import coassoc as ca
 import oracle
 from coassoc.consensus import eac as _eac
-from coassoc.consensus.linkage import LINKAGES, Merges, agglomerate
+from coassoc.consensus import linkage, similarity
+from coassoc.consensus.linkage import LINKAGES, Merges
 from coassoc.consensus.similarity import row_similarities
 from coassoc.core.counts import Layout
 from coassoc.engines.compiled import kernels as _compiled
@@ -209,6 +210,19 @@ def test_exact_linkage_equals_scipy_on_the_weighted_matrix_written_out(seed):
     assert oracle.same_partition(model.labels_, expected)
 
 
+def with_and_without_kernels(function, *arguments):
+    """Two results, of NumPy and of compiled code."""
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (linkage, similarity):
+            patched.setattr(module, "compiled", None)
+        plain = function(*arguments)
+    return plain, function(*arguments)
+
+
+def agglomerated(triangle, *arguments):
+    return linkage.agglomerate(triangle.copy(), *arguments)
+
+
 def assert_same(plain, quick):
     assert (plain.first == quick.first).all() and (plain.second == quick.second).all()
     assert (plain.similarity == quick.similarity).all() and plain.n_ties == quick.n_ties
@@ -220,16 +234,16 @@ needs_kernels = pytest.mark.skipif(_compiled is None, reason="the compiled kerne
 @needs_kernels
 @settings(max_examples=150)
 @given(st.integers(0, 10**6), st.sampled_from(LINKAGES), st.booleans())
-def test_kernel_equals_numpy(seed, linkage, whole):
+def test_kernel_equals_numpy(seed, method, whole):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 40))
     size = n * (n - 1) // 2
     weights = rng.integers(1, rng.choice([2, 6]), size=n)
     triangle = rng.integers(0, rng.choice([2, 5, 50]), size=size).astype(float) if whole else rng.random(size)
-    if linkage == "average":
+    if method == "average":
         upper = np.triu_indices(n, 1)
         triangle = triangle * weights[upper[0]] * weights[upper[1]]
-    assert_same(*(agglomerate(triangle.copy(), weights, linkage, kernels=kernels) for kernels in (False, True)))
+    assert_same(*with_and_without_kernels(agglomerated, triangle, weights, method))
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
@@ -238,11 +252,10 @@ def test_co_occurrences_are_counts_of_equal_cells_and_their_ties_are_merged_alik
     codes = oracle.planted(np.random.default_rng(n), n=n, p=p, k=9, noise=0.3, most=12).astype(kind)
     layout = Layout.of_sizes(np.full(p, 12))
     expected = (codes[:, None, :] == codes[None, :, :]).sum(axis=2)[np.triu_indices(n, 1)]
-    for kernels in (False, True):
-        triangle, scale = row_similarities(codes, layout, False, np.ones(p), kernels=kernels)
+    for triangle, scale in with_and_without_kernels(row_similarities, codes, layout, False, np.ones(p)):
         assert (triangle == expected).all() and scale == p
-    for linkage in LINKAGES if n > 600 and kind == np.uint8 else ():
-        assert_same(*(agglomerate(triangle.copy(), np.ones(n), linkage, kernels=kernels) for kernels in (False, True)))
+    for method in LINKAGES if n > 600 and kind == np.uint8 else ():
+        assert_same(*with_and_without_kernels(agglomerated, triangle, np.ones(n), method))
 
 
 @needs_kernels

@@ -214,7 +214,7 @@ class EAC(ConsensusEstimator):
         triangle, pairs = together[upper], observed[upper]
         if self.linkage != "average":
             triangle = np.divide(triangle, pairs, out=np.zeros_like(triangle), where=pairs > 0)
-        merges = agglomerate(triangle, counts.sizes, self.linkage, observed=pairs)
+        merges = agglomerate(triangle, counts.sizes, self.linkage, pairs)
         self._finish(merges, counts.sizes, 1.0, leaf_of_item)
         return True
 

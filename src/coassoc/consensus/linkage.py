@@ -54,23 +54,17 @@ class Merges:
         return matrix
 
 
-def agglomerate(
-    triangle: np.ndarray, weights: np.ndarray, linkage: str, *, observed: np.ndarray | None = None, kernels: bool = True
-) -> Merges:
+def agglomerate(triangle: np.ndarray, weights: np.ndarray, linkage: str, observed: np.ndarray | None = None) -> Merges:
     """Merge the two most similar clusters until one is left; ties go to the lowest (first, second).
 
     `triangle` is overwritten, and so is `observed`: for average linkage, what a sum is divided by in place of the
-    product of the `weights`, the items at each point. `kernels` allows compiled code, with the same result.
+    product of the `weights`, the items at each point. The compiled kernel, which takes no `observed`, keeps the same
+    nearest-neighbour array: for each cluster its most similar one of higher index.
     """
-    weights = np.ascontiguousarray(weights, dtype=np.float64)
-    if kernels and observed is None and compiled is not None:
+    weights = np.array(weights, dtype=np.float64)
+    if observed is None and compiled is not None:
         return Merges(*compiled.agglomerate(triangle, weights, LINKAGES.index(linkage)))
-    return _agglomerate(triangle, weights, linkage, observed)
-
-
-def _agglomerate(triangle: np.ndarray, weights: np.ndarray, linkage: str, observed: np.ndarray | None) -> Merges:
-    """The kernel in NumPy, with a nearest-neighbour array: for each cluster its most similar one of higher index."""
-    n, weights, alive = len(weights), weights.copy(), np.arange(len(weights))
+    n, alive = len(weights), np.arange(len(weights))
     start = alive * n - alive * (alive + 1) // 2 - alive - 1  # triangle[start[i] + j] is the entry of i < j
     best, nearest = np.full(n, -np.inf), np.full(n, -1)
     first, second = np.zeros((2, n - 1), dtype=np.int64)

@@ -76,7 +76,6 @@ def row_similarities(
     v: np.ndarray,
     blocks: list[np.ndarray] | None = None,
     cluster_weights: np.ndarray | None = None,
-    kernels: bool = True,
 ) -> tuple[np.ndarray, float]:
     """Condensed similarities between rows of codes, and the value that means similarity 1.
 
@@ -84,14 +83,14 @@ def row_similarities(
     of clusters (enhanced, `blocks`), its entries scaled by √(u_f u_g) when `cluster_weights` u (d,) are given. Where
     labels are missing it is divided by Σ_j v_j over the partitions that label both.
 
-    Raw, unweighted and without missing labels the values are integers from 0 to p, and `kernels` allows compiled code.
+    Raw, unweighted and without missing labels the values are integers from 0 to p, counted by compiled code if any.
     """
     n, p = codes.shape
     triangle = np.empty(n * (n - 1) // 2)
     at = 0  # in the triangle
     columns = np.ascontiguousarray(codes.T)
     counting = blocks is None and cluster_weights is None and bool((v == 1.0).all())
-    if counting and not has_missing and kernels and compiled is not None and p <= np.iinfo(codes.dtype).max:
+    if counting and not has_missing and compiled is not None and p <= np.iinfo(codes.dtype).max:
         compiled.co_occurrences(columns, triangle)
         return triangle, float(p)
     kind = smallest_unsigned(p + 1) if counting else np.dtype(np.float64)
