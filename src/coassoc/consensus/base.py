@@ -112,10 +112,6 @@ class ConsensusEstimator(
         sample_weight : array-like of int, default=None
             How often each item counts, exactly as if its row were repeated; 0 removes it.
 
-        Returns
-        -------
-        self
-
         Notes
         -----
         After ``set_output(transform="pandas")`` (or ``"polars"``), ``labels_``, ``confidence_`` and predicted labels

@@ -117,13 +117,17 @@ class SearchConsensus(PredictMixin):
             search = Search(rows, engine, self._goal(v), seed, micro=micro, **limits)
             self.n_sampled_, self.n_rounds_ = rows.n_copies, 0
             if self.init is None:
-                best, steps = self._from_samples(search, k) or self._from_starts(search, k)
+                result = self._from_samples(search, k)
+                if result is None:
+                    starts, _ = with_fewer_clusters(lambda k: self._starts(search, k), k)
+                    result = self._best_of(search, starts)
             else:
                 labels, given = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
                 if given != k:
                     raise ValueError(f"init must have n_clusters={k} clusters, got {given}.")
                 start = search.climb(rows.labelling(given, fill_missing(labels, 0)))
-                best, steps = self._best_of(search, [start])
+                result = self._best_of(search, [start])
+            best, steps = result
             self._keep_model(ensemble, fix_table(KMeansObjective(v).table(best.counts), rows.layout))
             self._store_partition(ensemble, rows.labels(best.labelling), best.counts, v)
             self.loss_ = loss_from_counts(best.counts, v)
@@ -154,12 +158,8 @@ class SearchConsensus(PredictMixin):
         end = without_empty(rows, search.climb(best.labelling))
         return end, [end.objective]
 
-    def _from_starts(self, search: Search, k: int) -> tuple[SearchResult, list[float]]:
-        """The best result of the searches from all starts, and its objective after each step."""
-        starts, _ = with_fewer_clusters(lambda k: self._starts(search, k), k)
-        return self._best_of(search, starts)
-
     def _best_of(self, search: Search, starts: list[SearchResult]) -> tuple[SearchResult, list[float]]:
+        """The best result of the searches from all starts, and its objective after each step."""
         found = []
         for number, start in enumerate(starts):
             end, steps, rounds = split_merge(search, without_empty(search.rows, start))

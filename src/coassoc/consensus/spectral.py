@@ -315,8 +315,8 @@ class Sample:
 
     @cached_property
     def indicator(self) -> csr_array:
-        """H of the sample."""
-        return indicator(self.codes, self.layout)
+        """H of the sample, as float64."""
+        return csr_array(Ensemble.from_codes(self.codes, self.layout.n_clusters).one_hot())
 
     def uncertainty(self, theta: float) -> np.ndarray:
         """ECI of every base cluster (d,)."""
@@ -369,7 +369,8 @@ class StartRows:
 
     def __init__(self, codes: np.ndarray, copies: np.ndarray, layout: Layout):
         self.codes, self.copies, self.layout = codes, copies, layout
-        self.indicator = indicator(codes, layout)
+        self.ensemble = Ensemble.from_codes(codes, layout.n_clusters)
+        self.indicator = csr_array(self.ensemble.one_hot())
 
     def even(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors (d, q), each divided by the harmonic mean length of its items, which then count about the same."""
@@ -384,7 +385,7 @@ class StartRows:
     @cached_property
     def rows(self) -> Rows:
         """These rows, loaded here."""
-        return resolve("auto").load(Ensemble.from_codes(self.codes, self.layout.n_clusters), self.copies)
+        return resolve("auto").load(self.ensemble, self.copies)
 
     def best(self, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
         """Counts of the best of `n_init` starts after a few passes."""
@@ -441,11 +442,6 @@ def graph_vectors(graph: np.ndarray, k: int, rng: np.random.Generator) -> tuple[
     full = np.zeros((len(graph), vectors.shape[1]))
     full[used] = scale[:, None] * vectors
     return full, values
-
-
-def indicator(codes: np.ndarray, layout: Layout) -> csr_array:
-    """Rows of H for rows of codes, as float64."""
-    return csr_array(Ensemble.from_codes(codes, layout.n_clusters).one_hot())
 
 
 def leading_eigenvectors(
