@@ -23,6 +23,7 @@ REFUSED = [
     ("ConsensusClustering", {"method": "nope"}, ValueError, "no method 'nope'"),
     ("ConsensusClustering", {"method": 3}, TypeError, "method must be a name or a consensus estimator"),
     ("ConsensusClustering", {"clusterer": 3}, TypeError, "clusterer must be a scikit-learn clusterer"),
+    ("ConsensusClustering", {"base_n_clusters": (5, 2)}, ValueError, r"^base_n_clusters must be a range \(low, high\)"),
     ("ConsensusClustering", {"feature_fraction": 0}, ValueError, "feature_fraction"),
 ]
 

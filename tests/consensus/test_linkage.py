@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.cluster.hierarchy import average, cut_tree, fcluster, is_valid_linkage
+from scipy.cluster.hierarchy import average, fcluster, is_valid_linkage
 from scipy.spatial.distance import squareform
 from scipy.special import xlogy
 
@@ -15,7 +15,7 @@ import coassoc as ca
 import oracle
 from coassoc.consensus import eac as _eac
 from coassoc.consensus import linkage, similarity
-from coassoc.consensus.linkage import LINKAGES, Merges
+from coassoc.consensus.linkage import LINKAGES
 from coassoc.consensus.similarity import row_similarities
 from coassoc.core.counts import Layout
 from coassoc.engines.compiled import kernels as _compiled
@@ -266,16 +266,3 @@ def test_kernel_refuses_what_does_not_fit():
         _compiled.co_occurrences(np.zeros((2, 3), np.uint8), np.zeros(4))
     with pytest.raises(ValueError, match="too many columns"):
         _compiled.co_occurrences(np.zeros((300, 3), np.uint8), np.zeros(3))
-
-
-def test_labels_and_matrix_follow_from_merges():
-    merges = Merges(np.array([1, 0, 0]), np.array([3, 2, 1]), np.array([0.9, 0.5, 0.25]), 0)
-    assert merges.labels(4).tolist() == [0, 1, 2, 3]
-    assert merges.labels(3).tolist() == [0, 1, 2, 1]
-    assert merges.labels(2).tolist() == [0, 1, 0, 1]
-    assert merges.labels(1).tolist() == [0, 0, 0, 0]
-    matrix = merges.linkage(1.0)
-    assert is_valid_linkage(matrix)
-    np.testing.assert_allclose(matrix[:, 2], [0.1, 0.5, 0.75])
-    for k in range(1, 5):
-        assert oracle.same_partition(cut_tree(matrix, k)[:, 0], merges.labels(k))
