@@ -123,7 +123,6 @@ class GraphConsensus(ConsensusEstimator):
         self._keep_model(ensemble, None)
         counts = counts_of(ensemble, labels, int(labels.max()) + 1, None, self.engine)
         self._store_partition(ensemble, labels, counts, np.ones(p))
-        self.labels_ = self._framed(self.labels_, X)
         return self
 
     def _cluster(self, ensemble: Ensemble, edges: Edges, resolution: float, n_init: int) -> tuple[np.ndarray, float]:

@@ -84,15 +84,13 @@ def _skops() -> Any:
 
 
 def _portable(model: Any) -> Any:
-    """A shallow copy with the names of engines in place of engines, and arrays in place of Series."""
+    """A shallow copy with the names of engines in place of engines."""
     model = copy.copy(model)
     for name, value in vars(model).items():
         if isinstance(value, Engine):  # other engines may be absent where the model is loaded
             value = value.name if value.name in ("numpy", "native") else "auto"
         elif isinstance(value, BaseEstimator):
             value = _portable(value)
-        elif hasattr(value, "to_numpy"):
-            value = value.to_numpy()
         setattr(model, name, value)
     return model
 

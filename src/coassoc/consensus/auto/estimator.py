@@ -234,7 +234,7 @@ class Consensus(PredictMixin, ConsensusEstimator):
         self
         """
         self._fit(X, sample_weight, features)
-        return self._frame_results(X)
+        return self
 
     def _fit(self, X: Any, sample_weight: Any, features: Any = None) -> None:
         asked = check_n_clusters(self.n_clusters)
