@@ -18,10 +18,19 @@ from ..ensemble.threads import one_thread
 from ..metrics.labels import check_copies
 from ..metrics.membership import THETA
 from .base import ConsensusEstimator, host_ensemble, inherit_docs, look_up, mark_unlabelled, where_codes_are
-from .linkage import LINKAGES, Merges, agglomerate
+from .linkage import (
+    LINKAGES,
+    SQUARES,
+    Merges,
+    agglomerate,
+    cluster_sums,
+    jaccard_graph,
+    row_similarities,
+    walk_similarity,
+    weighted_rows,
+)
 from .lloyd import warn_if_fewer
 from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, check_micro_clusters, different_in_sample, micro_clusters
-from .similarity import SQUARES, cluster_sums, jaccard_graph, row_similarities, walk_similarity, weighted_rows
 from .spectral import Sample
 
 _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled

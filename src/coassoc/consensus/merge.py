@@ -14,7 +14,7 @@ from ..core.moves import AgreementObjective, AgreementState, DensityState, agree
 from ..core.objectives import KMeansObjective
 from ..engines import Rows
 from ..engines.contract import Labelling
-from .similarity import cluster_sums
+from .linkage import cluster_sums
 
 _LIMIT = 1 << 18  # moves fetched per call, which limits the coordinator's memory
 

@@ -17,9 +17,9 @@ from ..ensemble import Ensemble
 from ..ensemble.gpu import beside
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, PredictMixin, host_ensemble, inherit_docs, look_up, where_codes_are
+from .linkage import cluster_sums, jaccard_graph, weighted_rows
 from .lloyd import warn_if_fewer
 from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, different_in_sample, micro_clusters
-from .similarity import cluster_sums, jaccard_graph, weighted_rows
 
 _EDGE_BYTES = 48  # index and weight of an edge, here and in METIS's coarser copies
 _PIECES = 20  # an average cluster has at least so many vertices, so that parts can be balanced

@@ -22,10 +22,10 @@ from ..ensemble.rows import distinct_rows
 from ..ensemble.threads import one_thread
 from ..metrics.membership import THETA, uncertainty_from_overlap
 from .base import PredictMixin, inherit_docs
+from .linkage import SQUARES, jaccard_graph, walk_similarity
 from .lloyd import lloyd, seed_rows, unit_weights, warn_if_fewer, with_fewer_clusters
 from .metis import place_items, vote_table
 from .micro import local_rows, sampled_codes
-from .similarity import SQUARES, jaccard_graph, walk_similarity
 
 MOST_LABELS = 1 << 21  # labels (items times partitions) in the sample; with fewer, all items are in it
 MOST_CODES = 4096  # base clusters up to which their overlap is an array; above, products with sparse matrices
