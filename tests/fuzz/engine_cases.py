@@ -62,14 +62,15 @@ def random_estimator(rng: np.random.Generator, ens: ca.Ensemble) -> tuple[str, d
         ("AgreementConsensus", {**search, "min_cluster_size": pick(1, 2)}),
         ("EAC", {**seeded, "linkage": pick("average", "single", "complete"), "enhanced": pick(False, False, True),
                  "micro_clusters": pick(None, None, max(2, k))}),
-        ("EAC", {**seeded, "partition_weights": plain}),
+        ("EAC", {**seeded, "partition_weights": plain, "linkage": pick("average", "single", "complete"),
+                 "max_bytes": pick(1 << 31, 0)}),
         ("LWEA", {**seeded, "partition_weights": plain}),
         ("HBGF", {**seeded, "n_init": 2}),
         ("LWGP", {**seeded, "n_init": 2}),
         ("ECPCS", {**seeded, "n_init": 2}),
     ]  # fmt: skip
     if find_spec("pymetis"):
-        choices += [("MCLA", seeded), ("CSPA", seeded)]
+        choices += [("MCLA", seeded), ("CSPA", {**seeded, "max_bytes": pick(1 << 31, 0)})]
     return pick(*choices)
 
 
