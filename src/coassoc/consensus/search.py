@@ -66,6 +66,12 @@ class SearchConsensus(PredictMixin):
 
     Parameters
     ----------
+    n_clusters : int, default=8
+        Number of clusters, exactly.
+    init : array-like of shape (n_samples,), default=None
+        A partition to start from instead.
+    max_iter : int, default=300
+        Largest number of passes of a k-means start, and of sweeps of one exchange.
     max_rounds : int, default=50
         Largest number of split–merge rounds from one start; 0 makes none.
 
@@ -271,18 +277,13 @@ class DensityConsensus(SearchConsensus):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters, exactly.
+    {n_clusters}
     n_init : int, default=10
         Number of k-means starts, as in `KMeansConsensus`; 0 leaves that start out.
     micro_clusters : int, "auto" or None, default="auto"
         Clusters of the over-segmentation; None leaves that start out. ``"auto"``: 100, or 5 * `n_clusters` when that
         is more.
-    init : array-like of shape (n_samples,), default=None
-        A partition to start from instead of these two.
-    max_iter : int, default=300
-        Largest number of passes of a k-means start, and of sweeps of one exchange.
-    {max_rounds} {partition_weights} {random_state} {engine} {verbose}
+    {init} {max_iter} {max_rounds} {partition_weights} {random_state} {engine} {verbose}
 
     Attributes
     ----------
@@ -348,17 +349,12 @@ class AgreementConsensus(SearchConsensus):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters, exactly.
+    {n_clusters}
     n_init : int, default=1
         Number of over-segmentations, at least one; the one with the best result is kept.
     micro_clusters : int or "auto", default="auto"
         Clusters of an over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more.
-    init : array-like of shape (n_samples,), default=None
-        A partition to start from instead.
-    max_iter : int, default=300
-        Largest number of passes of an over-segmentation, and of sweeps of one exchange.
-    {max_rounds} {partition_weights} {random_state} {engine} {verbose}
+    {init} {max_iter} {max_rounds} {partition_weights} {random_state} {engine} {verbose}
     min_cluster_size : int, default=2
         The search makes no cluster smaller than this, because NMI rewards clusters of single items, which mean
         nothing. Smaller clusters found by average linkage are kept.
