@@ -61,6 +61,8 @@ class ConsensusEstimator(
 
     Parameters
     ----------
+    n_clusters : int, default=8
+        Number of clusters.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
         Weights of the clusterings, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
@@ -68,7 +70,7 @@ class ConsensusEstimator(
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
-        Print a line per start.
+        Print a line for each step.
 
     Attributes
     ----------

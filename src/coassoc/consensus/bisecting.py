@@ -54,9 +54,7 @@ class BisectingConsensus(PredictMixin):
         Largest number of passes per start.
     refine : {"kmeans"} or None, default=None
         ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
-    {partition_weights} {random_state} {engine}
-    verbose : int, default=0
-        Print a line per split.
+    {partition_weights} {random_state} {engine} {verbose}
 
     Attributes
     ----------

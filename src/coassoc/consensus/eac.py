@@ -49,8 +49,7 @@ class EAC(ConsensusEstimator):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Clusters of ``labels_``.
+    {n_clusters}
     linkage : {"average", "single", "complete"}, default="average"
         Similarity of two clusters: mean, largest or smallest co-association over their pairs.
     enhanced : bool, default=False
@@ -66,18 +65,14 @@ class EAC(ConsensusEstimator):
     {partition_weights}
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation. Exact linkage is not random.
-    {engine}
-    verbose : int, default=0
-        Print the number of leaves and what they take.
+    {engine} {verbose}
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
         Consensus labels, numbered by first appearance among the leaves; −1 for items without a label in any partition,
         and for items of weight 0 whose row no other item has.
-    n_clusters_ : int
-        Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
-    {density_}
+    {n_clusters_} {density_}
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves; heights are 1 − similarity.
     leaf_of_item_, leaf_sizes_ : ndarray of shape (n_samples,), ndarray of shape (n_leaves,)

@@ -42,18 +42,11 @@ class MCLA(PredictMixin):
         Leave out meta-clusters that win no item instead, as in the publication: fewer clusters are common then.
     max_bytes : int, default=2147483648
         Largest memory that the graph may need; more is an error.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of METIS.
-    {engine}
-    verbose : int, default=0
-        Print the size of the graph.
+    {random_state} {engine} {verbose}
 
     Attributes
     ----------
-    {labels_}
-    n_clusters_ : int
-        Meta-clusters that hold items.
-    {density_}
+    {labels_} {n_clusters_} {density_}
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 where its meta-cluster has no item.
     {n_features_in_}
@@ -139,24 +132,17 @@ class CSPA(ConsensusEstimator):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of parts.
+    {n_clusters}
     max_bytes : int, default=2147483648
         Largest memory that the graph of distinct rows may need; above, the vertices are 1000 micro-clusters, or
         5 * `n_clusters` when that is more, and the items of one stay together.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of METIS and of the micro-clusters.
-    {engine}
-    verbose : int, default=0
-        Print the size of the graph.
+    {random_state} {engine} {verbose}
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
         Consensus labels; −1 for items without a label in any partition, and for items of weight 0.
-    n_clusters_ : int
-        Parts that hold items.
-    {density_}
+    {n_clusters_} {density_}
     n_vertices_, n_micro_clusters_ : int
         Vertices of the graph; how many micro-clusters these were, 0 when they were rows.
     {n_features_in_}

@@ -50,16 +50,12 @@ class SpectralConsensus(PredictMixin):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters in the consensus.
     n_init : int, default=10
         Starts of k-means on a sample of the items, of which the best goes on to all items.
     max_iter : int, default=10
         Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine of one machine; eigenvectors may differ elsewhere.
-    verbose : int, default=0
-        Print the size of the sample, the passes over all items and the loss.
 
     Attributes
     ----------
