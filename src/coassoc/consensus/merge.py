@@ -30,9 +30,7 @@ class SearchResult:
     converged: bool  # no move of a single row raises the objective
 
 
-def exchange(
-    rows: Rows, labelling: Labelling, state: DensityState | AgreementState, max_sweeps: int, limit: int = _LIMIT
-) -> SearchResult:
+def exchange(rows: Rows, labelling: Labelling, state: DensityState | AgreementState, max_sweeps: int) -> SearchResult:
     """Sweep over the rows until no single move raises the objective; changes `labelling` and `state` in place."""
     sweeps, converged = 0, False
     while sweeps < max_sweeps and not converged:
@@ -40,7 +38,7 @@ def exchange(
         start, applied = 0, 0
         while start < rows.n_rows:
             table = state.table()
-            moves = rows.propose_moves(labelling, table, start, limit)
+            moves = rows.propose_moves(labelling, table, start, _LIMIT)
             if len(moves):
                 applied += rows.apply_moves(labelling, state, moves, table.threshold)
             start = moves.stop
