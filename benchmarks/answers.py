@@ -28,7 +28,7 @@ from .truth import print_means, print_pairs, set_means
 
 METHODS = {
     "KM": lambda k, seed: ca.KMeansConsensus(k, n_init=10, random_state=seed),
-    "KM+exchange": lambda k, seed: ca.KMeansConsensus(k, n_init=10, refine="density", random_state=seed),
+    "KM+exchange": lambda k, seed: ca.DensityConsensus(k, micro_clusters=None, max_rounds=0, random_state=seed),
     "H-KM": lambda k, seed: ca.BisectingConsensus(k, criterion="size", random_state=seed),
     "H-KM gain": lambda k, seed: ca.BisectingConsensus(k, criterion="gain", random_state=seed),
     "SEC": lambda k, seed: ca.SEC(k, random_state=seed),

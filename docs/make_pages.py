@@ -36,7 +36,6 @@ from benchmarks.paper.store import read_rows  # noqa: E402
 from benchmarks.paper.tables import gaps_markdown  # noqa: E402
 from benchmarks.speed import table as speed_table  # noqa: E402
 from coassoc import cli  # noqa: E402
-from coassoc.consensus.registry import methods_table  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results"
 MARK = re.compile(r"<!--(fig|table):([^>]+?)-->(.*?)<!--/-->", re.S)
@@ -72,8 +71,6 @@ def _generated(kind: str, name: str) -> str:
 
 
 def _table(name: str) -> str:
-    if name == "methods":
-        return methods_table()
     if name == "commands":
         with mock.patch.dict(os.environ, WIDTH):
             helps = {name: cli.command_parser(name).format_help() for name in cli.COMMANDS}

@@ -18,7 +18,7 @@ HEAVY = ["sklearn", "scipy", "matplotlib", "pandas", "polars", "pyarrow", "dask"
 
 LIGHT = [
     "import coassoc; coassoc.show_config()",
-    "import coassoc.consensus.registry as r; r.method_names(); r.methods_table()",
+    "import coassoc.consensus.registry as r; r.method_names()",
     "from coassoc import cli; cli.main([])",
     "import coassoc as ca; ca.engines.Cuda(); ca.engines.resolve('auto', ca.Ensemble([[0, 1], [1, 1]]))",
     "import coassoc as ca; ca.density([[0, 1], [1, 1]], [0, 1], engine='numpy'); ca.nmi([0], [1])",

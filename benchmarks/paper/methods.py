@@ -89,7 +89,7 @@ def find_method(name: str) -> Column:
         )
     class_name, settings = _COLUMNS.get(name, (name, {}))
     method = next(method for method in methods().values() if method.class_name == class_name)
-    if method.needs == "metis":
+    if class_name in ("MCLA", "CSPA"):
         load_pymetis()
     return Column(name, name, method.estimator, settings)
 

@@ -35,11 +35,6 @@ def test_the_number_of_clusters_may_be_chosen():
     assert model.consensus_.supported_ and model.verdict_.endswith("select_k(X) compares them with such data.")
 
 
-def test_numbers_of_base_clusters_are_refused_under_their_own_name():
-    with pytest.raises(ValueError, match=r"^base_n_clusters must be a range \(low, high\) with low <= high"):
-        ca.ConsensusClustering(3, base_n_clusters=(5, 2)).fit(X)
-
-
 @pytest.mark.parametrize("method", [None, "bisecting", "sec", ca.BisectingConsensus(refine="kmeans", engine="numpy")])
 def test_any_consensus_method(method):
     model = fitted(method=method)

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.cluster.hierarchy import average, cut_tree, fcluster, is_valid_linkage
+from scipy.cluster.hierarchy import average, fcluster, is_valid_linkage
 from scipy.spatial.distance import squareform
 from scipy.special import xlogy
 
 import coassoc as ca
 import oracle
 from coassoc.consensus import eac as _eac
-from coassoc.consensus.linkage import LINKAGES, Merges, agglomerate, row_counts, single_linkage
-from coassoc.consensus.similarity import row_similarities
+from coassoc.consensus import linkage
+from coassoc.consensus.linkage import LINKAGES, row_similarities
 from coassoc.core.counts import Layout
 from coassoc.engines.compiled import kernels as _compiled
 
@@ -143,16 +143,17 @@ def test_cuts_give_exactly_k_nest_and_undo_the_merges_above_a_height(method):
 def test_linkage_that_would_need_too_much_memory_links_micro_clusters(monkeypatch):
     rng = np.random.default_rng(61)
     table = rng.integers(0, 200, (3000, 6))
-    n, blocks = len(np.unique(table, axis=0)), 1 << 25
+    n = len(np.unique(table, axis=0))
+    need = 8 * n * (n - 1) // 2 + (1 << 25)
     monkeypatch.setattr(_eac, "MANY_MICRO_CLUSTERS", 100)
-    for method, need in (("average", 8 * n * (n - 1) // 2), ("single", n * n)):  # a byte for each pair of counts
+    for method in ("average", "single"):
         warned = pytest.warns(UserWarning, match="linkage='single' is not exact here")
         with warned if method == "single" else nullcontext():
-            model = ca.EAC(3, linkage=method, max_bytes=need + blocks - 1, random_state=0).fit(table)
+            model = ca.EAC(3, linkage=method, max_bytes=need - 1, random_state=0).fit(table)
         asked = ca.EAC(3, linkage=method, micro_clusters=100, random_state=0).fit(table)
         assert model.n_micro_clusters_ == model.n_leaves_ == 100
         assert model.labels_.tolist() == asked.labels_.tolist()
-        exact = ca.EAC(3, linkage=method, max_bytes=need + blocks).fit(table)
+        exact = ca.EAC(3, linkage=method, max_bytes=need).fit(table)
         assert (exact.n_micro_clusters_, exact.n_leaves_) == (0, n)
 
 
@@ -208,6 +209,18 @@ def test_exact_linkage_equals_scipy_on_the_weighted_matrix_written_out(seed):
     assert oracle.same_partition(model.labels_, expected)
 
 
+def with_and_without_kernels(function, *arguments):
+    """Two results, of NumPy and of compiled code."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(linkage, "compiled", None)
+        plain = function(*arguments)
+    return plain, function(*arguments)
+
+
+def agglomerated(triangle, *arguments):
+    return linkage.agglomerate(triangle.copy(), *arguments)
+
+
 def assert_same(plain, quick):
     assert (plain.first == quick.first).all() and (plain.second == quick.second).all()
     assert (plain.similarity == quick.similarity).all() and plain.n_ties == quick.n_ties
@@ -219,39 +232,16 @@ needs_kernels = pytest.mark.skipif(_compiled is None, reason="the compiled kerne
 @needs_kernels
 @settings(max_examples=150)
 @given(st.integers(0, 10**6), st.sampled_from(LINKAGES), st.booleans())
-def test_kernel_equals_numpy(seed, linkage, whole):
+def test_kernel_equals_numpy(seed, method, whole):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 40))
     size = n * (n - 1) // 2
     weights = rng.integers(1, rng.choice([2, 6]), size=n)
     triangle = rng.integers(0, rng.choice([2, 5, 50]), size=size).astype(float) if whole else rng.random(size)
-    if linkage == "average":
+    if method == "average":
         upper = np.triu_indices(n, 1)
         triangle = triangle * weights[upper[0]] * weights[upper[1]]
-    assert_same(*(agglomerate(triangle.copy(), weights, linkage, kernels=kernels) for kernels in (False, True)))
-
-
-@settings(max_examples=200)
-@given(st.integers(0, 10**6), st.sampled_from([np.uint8, np.uint16]))
-def test_single_linkage_of_counts_merges_as_the_triangle_does(seed, kind):
-    rng = np.random.default_rng(seed)
-    n, most = int(rng.integers(1, 40)), int(rng.choice([1, 2, 4, 20, 250]))
-    upper = np.triu_indices(n, 1)
-    triangle = rng.integers(0, most, size=len(upper[0])).astype(float)
-    if rng.random() < 0.5:  # chains and islands: most pairs at 0
-        triangle[rng.random(len(triangle)) < 0.9] = 0.0
-    counts = rng.integers(0, 200, (n, n)).astype(kind)  # the diagonal may hold anything
-    counts[upper] = counts.T[upper] = (triangle + 1.0).astype(kind)
-    assert_same(agglomerate(triangle, np.ones(n), "single", kernels=False), single_linkage(counts))
-
-
-@pytest.mark.parametrize("n, p", [(1, 3), (2, 1), (1500, 5), (40, 253), (40, 254), (40, 255), (6, 70000)])
-def test_row_counts_equal_a_count_of_equal_cells(n, p):
-    codes = np.random.default_rng(p).integers(0, 2, (n, p)).astype(np.uint8)
-    codes[-1] = codes[0]  # all p agree: the largest value there is
-    counts = row_counts(codes)
-    assert counts.dtype == (np.uint8 if p < 255 else np.uint16 if p < 2**16 - 1 else np.uint32)
-    assert (counts == 1 + np.stack([(codes == row).sum(axis=1) for row in codes])).all()
+    assert_same(*with_and_without_kernels(agglomerated, triangle, weights, method))
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
@@ -260,11 +250,10 @@ def test_co_occurrences_are_counts_of_equal_cells_and_their_ties_are_merged_alik
     codes = oracle.planted(np.random.default_rng(n), n=n, p=p, k=9, noise=0.3, most=12).astype(kind)
     layout = Layout.of_sizes(np.full(p, 12))
     expected = (codes[:, None, :] == codes[None, :, :]).sum(axis=2)[np.triu_indices(n, 1)]
-    for kernels in (False, True):
-        triangle, scale = row_similarities(codes, layout, False, np.ones(p), kernels=kernels)
+    for triangle, scale in with_and_without_kernels(row_similarities, codes, layout, False, np.ones(p)):
         assert (triangle == expected).all() and scale == p
-    for linkage in LINKAGES if n > 600 and kind == np.uint8 else ():
-        assert_same(*(agglomerate(triangle.copy(), np.ones(n), linkage, kernels=kernels) for kernels in (False, True)))
+    for method in LINKAGES if n > 600 and kind == np.uint8 else ():
+        assert_same(*with_and_without_kernels(agglomerated, triangle, np.ones(n), method))
 
 
 @needs_kernels
@@ -275,16 +264,3 @@ def test_kernel_refuses_what_does_not_fit():
         _compiled.co_occurrences(np.zeros((2, 3), np.uint8), np.zeros(4))
     with pytest.raises(ValueError, match="too many columns"):
         _compiled.co_occurrences(np.zeros((300, 3), np.uint8), np.zeros(3))
-
-
-def test_labels_and_matrix_follow_from_merges():
-    merges = Merges(np.array([1, 0, 0]), np.array([3, 2, 1]), np.array([0.9, 0.5, 0.25]), 0)
-    assert merges.labels(4).tolist() == [0, 1, 2, 3]
-    assert merges.labels(3).tolist() == [0, 1, 2, 1]
-    assert merges.labels(2).tolist() == [0, 1, 0, 1]
-    assert merges.labels(1).tolist() == [0, 0, 0, 0]
-    matrix = merges.linkage(1.0)
-    assert is_valid_linkage(matrix)
-    np.testing.assert_allclose(matrix[:, 2], [0.1, 0.5, 0.75])
-    for k in range(1, 5):
-        assert oracle.same_partition(cut_tree(matrix, k)[:, 0], merges.labels(k))

@@ -5,14 +5,13 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 import oracle
 from coassoc.consensus import lloyd as loop
 from coassoc.consensus.lloyd import Starts, TooFewRows, lloyd, random_rows, seed_rows
 from coassoc.core.checks import stream
-from coassoc.core.objectives import KMeansObjective, fix_table, seeding_weights
+from coassoc.core.objectives import KMeansObjective, seeding_weights
 from coassoc.engines import Numpy
 
 
@@ -20,34 +19,12 @@ def loaded(table, copies=None, engine=None):
     return (engine or Numpy()).load(ca.Ensemble(table), copies)
 
 
-def state(rng, engine=None, **options):
-    case = oracle.random_case(rng, most_items=25, **options)
-    k = int(rng.integers(1, 5))
-    labels = rng.integers(k, size=len(case.table)).astype(np.int32)
-    return case, k, labels, loaded(case.table, case.copies, engine)
-
-
-def test_a_pass_is_a_materialised_k_means_pass(engine):
-    rng = np.random.default_rng(0)
-    for _ in range(60):
-        case, k, labels, rows = state(rng, engine)
-        dense = oracle.Dense(case.table, case.v, case.copies)
-        table = fix_table(KMeansObjective(np.array(case.v)).table(rows.counts(rows.labelling(k, labels))), rows.layout)
-        labelling = rows.labelling(k)
-        rows.assign(labelling, table)
-        found = np.asarray(rows.labels(labelling))
-        assert (found == dense.step(labels, k)).all()
-        # without any table: where one centre is clearly nearest, the label is that centre
-        distance = np.sort(dense.distances(labels, k), axis=1)
-        clear = (distance[:, 1] - distance[:, 0] > 1e-5) if k > 1 else np.ones(len(labels), bool)
-        assert (found[clear] == dense.distances(labels, k).argmin(axis=1)[clear]).all()
-
-
 def test_losses_fall_refills_lower_them_and_the_end_is_what_it_says(engine):
     rng = np.random.default_rng(3)
     stops, refilled = set(), 0
     for _ in range(80):
-        case, _, _, rows = state(rng, engine)
+        case = oracle.random_case(rng, most_items=25)
+        rows = loaded(case.table, case.copies, engine)
         k = int(rng.integers(1, 6))
         labels = rng.integers(max(1, k - 2), size=len(case.table)).astype(np.int32)  # the last two centers are empty
         start, max_iter = rows.counts(rows.labelling(k, labels)), int(rng.choice([1, 2, 300]))
@@ -170,20 +147,6 @@ def test_the_best_of_several_starts_is_the_first_of_lowest_loss(init):
             losses.append(loop.best_start(rows, engine, KMeansObjective(v), v, Starts(4, n_init, 100, 0, init)).loss)
     assert losses == sorted(losses, reverse=True) and losses[-1] < losses[0]
     assert best.loss == losses[-1] == pytest.approx(ca.kmeans_loss(ensemble, labels))
-
-
-def test_fewer_clusters_are_fitted_where_fewer_rows_differ():
-    asked = []
-
-    def fit(k):
-        asked.append(k)
-        if k > 3:
-            raise TooFewRows(k, 5 if k > 5 else 3)
-        return "fit"
-
-    with pytest.warns(ConvergenceWarning, match="n_clusters=9 is larger than the number of different label rows, 3;"):
-        assert loop.with_fewer_clusters(fit, 9) == ("fit", 3)
-    assert asked == [9, 5, 3] and loop.with_fewer_clusters(fit, 9, silent=True) == ("fit", 3)
 
 
 def test_a_given_start_is_where_the_passes_begin(engine):

@@ -12,6 +12,7 @@ import pytest
 
 import coassoc as ca
 from coassoc.consensus import eac, metis, micro, registry, search, spectral
+from fuzz.engine_cases import difference
 
 
 def reduce_early(monkeypatch):
@@ -26,40 +27,10 @@ def reduce_early(monkeypatch):
         monkeypatch.setattr(module, name, value)
 
 
-def settings(name, seed):
-    """Settings of a method that differ from seed to seed."""
-    return {
-        "hbgf": {"n_init": 3}, "lwgp": {"n_init": 3}, "ecpcs": {"n_init": 3}, "lwea": {"micro_clusters": 20},
-        "eac": {"linkage": ("single", "average", "complete")[seed % 3], "max_bytes": 1 << 31 if seed % 4 else 0},
-        "cspa": {"max_bytes": 1 << 31 if seed % 4 else 0}, "density": {"n_init": 2, "max_rounds": 2},
-        "agreement": {"at_most": seed % 5 == 0, "max_rounds": 2},
-    }.get(name, {})  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted(name for name, method in registry.METHODS.items() if method.takes == "labels"))
-def test_a_hundred_random_ensembles_have_the_same_labels_on_all_engines(name, all_engines, dask_client, monkeypatch):
-    if name in ("mcla", "cspa"):
-        pytest.importorskip("pymetis")
-    engines = {**all_engines, "dask": ca.engines.Dask(dask_client, chunk_rows=110)}
-    for seed in range(102):
-        with monkeypatch.context() as patched:
-            if seed % 2:
-                reduce_early(patched)
-            rng = np.random.default_rng(seed)
-            n, p, k = int(rng.integers(30, 400)), int(rng.integers(2, 12)), int(rng.integers(2, 7))
-            truth = rng.integers(0, k, size=(n, 1))
-            table = np.where(rng.random((n, p)) < rng.uniform(0.2, 0.7), rng.integers(0, k + 2, size=(n, p)), truth)
-            table[rng.random((n, p)) < 0.15 * (seed % 3 == 0)] = -1
-            copies = rng.integers(0, 3, size=n) if seed % 5 < 2 else None
-            model = registry.make_method(name, n_clusters=k, random_state=seed, **settings(name, seed))
-            found = {
-                engine: np.asarray(model.set_params(engine=kind).fit(table, sample_weight=copies).labels_)
-                for engine, kind in engines.items()
-            }
-            for engine, labels in found.items():
-                assert labels.tolist() == found["numpy"].tolist(), (seed, engine)
+@pytest.mark.parametrize("cases", [8, pytest.param(1500, marks=pytest.mark.slow)])
+def test_random_cases_that_are_reduced_early_agree_on_all_engines(cases, monkeypatch):
+    reduce_early(monkeypatch)
+    assert [one for i in range(cases) if (one := difference(3, i)) is not None] == []
 
 
 # bytes that each further item takes beyond its codes, the copies of the compiled engine left out: see

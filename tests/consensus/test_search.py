@@ -37,7 +37,7 @@ def test_the_exhaustive_maximum_is_found_on_small_tables(seed):
 def test_density_is_never_below_k_means_with_the_same_seed(seed):
     ens, _ = blocks(seed)
     kmeans = ca.KMeansConsensus(9, n_init=3, random_state=seed).fit(ens)
-    refined = ca.KMeansConsensus(9, n_init=3, refine="density", random_state=seed).fit(ens)
+    refined = ca.DensityConsensus(9, n_init=3, micro_clusters=None, max_rounds=0, random_state=seed).fit(ens)
     dense = ca.DensityConsensus(9, n_init=3, random_state=seed).fit(ens)
     assert kmeans.density_ <= refined.density_ <= dense.density_
     assert refined.density_ == ca.density(ens, refined.labels_)
@@ -85,19 +85,6 @@ def test_agreement_makes_no_singletons_that_linkage_did_not(monkeypatch):
     assert agreed <= linked < tempted
 
 
-def test_at_most_drops_clusters_that_do_not_help():
-    ens, truth = blocks(4, k=3, noise=0.05)
-    exact = ca.AgreementConsensus(10, random_state=0).fit(ens)
-    fewer = ca.AgreementConsensus(10, at_most=True, random_state=0).fit(ens)
-    assert exact.n_clusters_ == 10
-    assert fewer.n_clusters_ < 10
-    assert fewer.ensemble_nmi_ >= exact.ensemble_nmi_
-    assert fewer.labels_.max() == fewer.n_clusters_ - 1
-    assert ca.nmi(fewer.labels_, truth) > 0.95
-    few = ca.AgreementConsensus(3, at_most=True, random_state=0).fit([[0, 0], [0, 0], [1, 1], [1, 1]])  # no warning
-    assert few.n_clusters_ == 2
-
-
 @pytest.mark.parametrize("method, metric, score", SEARCHES)
 def test_starting_from_labels_keeps_or_raises_their_score(method, metric, score):
     ens, truth = blocks(5)
@@ -114,7 +101,7 @@ def test_plans_promise_what_they_bring(goal):
     half[(labels == 2) & (np.arange(80) < 40)] = 5
     six = rows.counts(rows.labelling(6, half))
     pieces = {2: Counts(six.alpha[:, [2, 5]], six.sizes[[2, 5]], six.layout)}
-    plan = goal(np.ones(8)).plans(counts, pieces, 0)[0]
+    plan = goal(np.ones(8)).plans(counts, pieces)[0]
     after = np.where(half == plan.drop, plan.into, half)
     score = ca.density if goal is DensityGoal else ca.ensemble_nmi
     scale = 80 if goal is DensityGoal else 8

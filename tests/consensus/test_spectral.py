@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coassoc as ca
 from coassoc.consensus import spectral
-from coassoc.consensus.similarity import walk_similarity
+from coassoc.consensus.linkage import walk_similarity
 from coassoc.consensus.spectral import Sample, SphereSeeding, graph_vectors, leading_eigenvectors
 from coassoc.core.objectives import EmbeddingObjective, round_vectors
 from oracle import blocks

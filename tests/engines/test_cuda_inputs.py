@@ -25,7 +25,7 @@ make = twin.engines  # a fixture
 
 
 def model_of(method, engine, **options):
-    fast = {"max_rounds": 1, "micro_clusters": 8, "n_trials": 1} if method.startswith(("Den", "Agr")) else {}
+    fast = {"max_rounds": 1, "micro_clusters": 8} if method.startswith(("Den", "Agr")) else {}
     return getattr(ca, method)(5, random_state=0, engine=engine, **fast, **options)
 
 

@@ -61,7 +61,7 @@ ESTIMATORS = [
     ca.KMeansConsensus(4, n_init=3, max_iter=4, random_state=1),
     ca.BisectingConsensus(3, max_leaves=5, random_state=3),
 ]
-SEARCH = ca.AgreementConsensus(3, n_init=1, micro_clusters=4, max_rounds=1, n_trials=1, random_state=0)
+SEARCH = ca.AgreementConsensus(3, n_init=1, micro_clusters=4, max_rounds=1, random_state=0)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)

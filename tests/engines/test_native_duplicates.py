@@ -200,7 +200,6 @@ KMEANS = {  # arguments, each on ensembles of all kinds
     "few passes": {"n_init": 4, "max_iter": 2},
     "weights": {"partition_weights": [0.2, 1.7, 1.0, 0.3, 2.0, 0.8]},
     "agreement": {"partition_weights": "agreement"},
-    "refined": {"refine": "density"},
 }
 OTHERS = {"k-means": ca.KMeansConsensus, "SEC": ca.SEC, "ECC": ca.ECC, "density": ca.DensityConsensus}
 
@@ -221,7 +220,7 @@ def test_fits_are_those_of_numpy_on_all_items(how, data, always):
     for seed in (0, 3)[: 1 + (how == "k-means")]:
         arguments = {"n_clusters": 5, "n_init": 3, "random_state": seed, **KMEANS.get(how, {})}
         truth = state(kind(engine=Numpy(), **arguments).fit(ensemble), ensemble)
-        if how not in ("refined", "density"):
+        if how != "density":
             assert truth["predict"] == truth["labels_"]
         assert not always
         for engine in natives((3,)):

@@ -51,25 +51,26 @@ def random_estimator(rng: np.random.Generator, ens: ca.Ensemble) -> tuple[str, d
     plain = None if isinstance(weights, str) else weights
     seeded = {"n_clusters": k, "random_state": int(rng.integers(1 << 30))}
     starts = {**seeded, "n_init": pick(1, 2, 5), "init": pick("k-means++", "random"), "max_iter": pick(1, 3, 300)}
-    search = {**seeded, "n_init": 1, "max_rounds": pick(1, 5), "n_trials": pick(1, 4)}
+    search = {**seeded, "n_init": 1, "max_rounds": pick(1, 5)}
     choices: list[tuple[str, dict[str, Any]]] = [
-        ("KMeansConsensus", {**starts, "partition_weights": weights, "refine": pick(None, None, "density")}),
+        ("KMeansConsensus", {**starts, "partition_weights": weights}),
         ("SEC", {**starts, "partition_weights": plain}),
         ("ECC", {**starts, "partition_weights": plain, "smoothing": pick("additive", "floor")}),
         ("BisectingConsensus", {**seeded, "criterion": pick("gain", "loss", "size"), "refine": pick(None, "kmeans"),
                                 "n_init": pick(1, 3), "partition_weights": plain}),
         ("DensityConsensus", {**search, "partition_weights": weights}),
-        ("AgreementConsensus", {**search, "at_most": pick(False, True), "min_cluster_size": pick(1, 2)}),
+        ("AgreementConsensus", {**search, "min_cluster_size": pick(1, 2)}),
         ("EAC", {**seeded, "linkage": pick("average", "single", "complete"), "enhanced": pick(False, False, True),
                  "micro_clusters": pick(None, None, max(2, k))}),
-        ("EAC", {**seeded, "partition_weights": plain}),
+        ("EAC", {**seeded, "partition_weights": plain, "linkage": pick("average", "single", "complete"),
+                 "max_bytes": pick(1 << 31, 0)}),
         ("LWEA", {**seeded, "partition_weights": plain}),
         ("HBGF", {**seeded, "n_init": 2}),
         ("LWGP", {**seeded, "n_init": 2}),
         ("ECPCS", {**seeded, "n_init": 2}),
     ]  # fmt: skip
     if find_spec("pymetis"):
-        choices += [("MCLA", seeded), ("CSPA", {**seeded, "equal_rows": pick("apart", "together")})]
+        choices += [("MCLA", seeded), ("CSPA", {**seeded, "max_bytes": pick(1 << 31, 0)})]
     return pick(*choices)
 
 

@@ -65,12 +65,12 @@ def test_a_data_scientist_with_six_label_columns(run):
     pd.testing.assert_frame_equal(found[list(customers)], customers, check_dtype=False)
     pytest.importorskip("jinja2")
     run("coassoc report with-consensus.csv --labels consensus --columns 'kmeans_*' 'ward_*' -o page.html")
-    # the same in Python, joined by index
+    # the same in Python
     frame = customers.set_index("customer")
-    model = ca.Consensus(random_state=0).set_output(transform="pandas").fit(frame[told["columns"]])
+    model = ca.Consensus(random_state=0).fit(frame[told["columns"]])
     joined = frame.assign(consensus=model.labels_, confidence=model.confidence_)
     assert joined.groupby("consensus")["age"].mean().shape == (5,) and joined["confidence"].between(0, 1).all()
-    assert (ca.metrics.order_by_size(model.labels_.to_numpy()) == found["consensus"].to_numpy()).all()
+    assert (ca.metrics.order_by_size(model.labels_) == found["consensus"].to_numpy()).all()
     best = ca.compare(frame[told["columns"]], 5, ["kmeans", "sec"]).to_frame().sort_values("density")
     assert best.index[-1] in ("kmeans", "sec")
 

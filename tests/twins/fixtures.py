@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from coassoc.consensus import base, bisecting, eac, kmeans, lloyd, merge, micro, search, similarity, spectral
+from coassoc.consensus import base, bisecting, eac, kmeans, linkage, lloyd, merge, micro, search, spectral
 from coassoc.consensus.auto import estimator, verdict
 from coassoc.engines import Cuda, contract
 from coassoc.engines.cuda import device as _cuda_device
@@ -19,7 +19,7 @@ from coassoc.metrics import labels
 from twins.device import NumpyDevice, OnDevice
 
 GUARDED = (estimator, verdict, base, bisecting, contract, eac, kmeans, labels, lloyd, merge, micro, search)
-GUARDED += (similarity, spectral)
+GUARDED += (linkage, spectral)
 
 
 class Twin(Cuda):

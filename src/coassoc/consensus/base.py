@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,7 +20,6 @@ from ..ensemble.ensemble import is_on_gpu
 from ..ensemble.gpu import beside, known_rows, no_labels
 from ..ensemble.gpu import look_up as gpu_look_up
 from ..ensemble.io.coding import is_dask
-from ..ensemble.tables import FRAMES, as_series
 from ..metrics.labels import check_copies, check_labels, check_partition_weights
 from ..metrics.membership import membership_strengths
 from ..metrics.profiles import ProfileMixin
@@ -63,6 +61,8 @@ class ConsensusEstimator(
 
     Parameters
     ----------
+    n_clusters : int, default=8
+        Number of clusters.
     partition_weights : {"agreement"} or array-like of shape (n_partitions,), default=None
         Weights of the clusterings, scaled to mean 1; None: all 1. ``"agreement"``: their mean NMI with the others.
     random_state : int, Generator, RandomState or None, default=None
@@ -70,7 +70,7 @@ class ConsensusEstimator(
     engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
         Where the passes run.
     verbose : int, default=0
-        Print a line per start.
+        Print a line for each step.
 
     Attributes
     ----------
@@ -111,30 +111,9 @@ class ConsensusEstimator(
             Ignored; scikit-learn passes it.
         sample_weight : array-like of int, default=None
             How often each item counts, exactly as if its row were repeated; 0 removes it.
-
-        Returns
-        -------
-        self
-
-        Notes
-        -----
-        After ``set_output(transform="pandas")`` (or ``"polars"``), ``labels_``, ``confidence_`` and predicted labels
-        are Series, in pandas under the index of `X`.
         """
         self._fit(X, sample_weight)
-        return self._frame_results(X)
-
-    def _frame_results(self, X: Any) -> Self:
-        """Make Series of the results, where `set_output` asked for frames."""
-        for name in ("labels_", "confidence_"):
-            if hasattr(self, name):
-                setattr(self, name, self._framed(getattr(self, name), X, name[:-1]))
         return self
-
-    def _framed(self, values: Any, X: Any, name: str = "labels") -> Any:
-        """Values of the items, as a Series where `set_output` asked for frames."""
-        kind = getattr(self, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
-        return as_series(values, X, kind, name) if kind in FRAMES and isinstance(values, np.ndarray) else values
 
     def find_labels(self, ensemble: Ensemble) -> Any:
         """The consensus labels of an ensemble: what a method of your own has to provide.
@@ -306,11 +285,11 @@ class PredictMixin(ConsensusEstimator):
         given = self._check_new_rows(X)
         ensemble = known_rows(self._vocabulary, given) if on_gpu else self._vocabulary.ensemble_of(given)
         if ensemble is None:  # no label of these rows was seen at fit
-            return self._framed(no_labels(X) if on_gpu else np.full(_n_rows(given), -1, dtype=np.int32), X)
+            return no_labels(X) if on_gpu else np.full(_n_rows(given), -1, dtype=np.int32)
         engine = resolve(self.engine, ensemble)
         _check_memory_place(engine, X=X)
         with engine.load(ensemble) as rows:
-            return self._framed(mark_unlabelled(self._labels_of(rows), ensemble), X)
+            return mark_unlabelled(self._labels_of(rows), ensemble)
 
     def _labels_of(self, rows: Rows) -> Any:
         """Labels of rows by the score table."""

@@ -29,7 +29,6 @@ class _Leaf:
     path: tuple[int, ...]
     tried: bool = False
     split: Fit | None = None  # None before it was tried, or when it is impossible
-    densities: Any = None  # of the two halves
     gain: float = -math.inf  # n·ΔS of the split
 
 
@@ -55,9 +54,7 @@ class BisectingConsensus(PredictMixin):
         Largest number of passes per start.
     refine : {"kmeans"} or None, default=None
         ``"kmeans"``: improve ``labels_`` by k-means passes over all items, started from the cut of the tree.
-    {partition_weights} {random_state} {engine}
-    verbose : int, default=0
-        Print a line per split.
+    {partition_weights} {random_state} {engine} {verbose}
 
     Attributes
     ----------
@@ -213,10 +210,9 @@ class _Grower:
     n_init: int
     max_iter: int
     verbose: int
-
-    def __post_init__(self) -> None:
-        self.n_iter, self.converged = 1, True
-        self.tables: dict[int, ScoreTable] = {}  # score table of each node that was split
+    n_iter: int = 1
+    converged: bool = True
+    tables: dict[int, ScoreTable] = field(default_factory=dict)  # score table of each node that was split
 
     def grow(self, most: int) -> tuple[Tree, list[_Leaf]]:
         tree, whole = Tree(), self.rows.whole_counts()
@@ -227,10 +223,11 @@ class _Grower:
             leaf = leaves.pop(node)
             split = leaf.split
             assert split is not None
-            pair = tree.split(node, leaf.gain / n, split.counts.sizes, leaf.densities)
+            densities = cluster_densities(split.counts, self.v).tolist()
+            pair = tree.split(node, leaf.gain / n, split.counts.sizes, densities)
             for side, part in enumerate(leaf.rows.split(split.labelling)):
-                density, path = float(leaf.densities[side]), (*leaf.path, side)
-                leaves[pair[side]] = _Leaf(part, split.counts.of_cluster(side), density, path)
+                path = (*leaf.path, side)
+                leaves[pair[side]] = _Leaf(part, split.counts.of_cluster(side), densities[side], path)
             self.tables[node] = split.table
             self.n_iter = max(self.n_iter, split.n_iter)  # which splits are tried depends on the engine
             self.converged = self.converged and split.stop == "fixed_point"
@@ -277,8 +274,8 @@ class _Grower:
         for leaf in leaves:
             leaf.tried = True
             if leaf.split is not None:
-                leaf.densities = cluster_densities(leaf.split.counts, self.v)
-                leaf.gain = gain_of_split(leaf.split.counts.sizes, leaf.densities, leaf.density)
+                densities = cluster_densities(leaf.split.counts, self.v)
+                leaf.gain = gain_of_split(leaf.split.counts.sizes, densities, leaf.density)
 
 
 @dataclass

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
-import numbers
 import warnings
 from typing import Any
 
@@ -12,20 +10,27 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.checks import check_choice, check_integer, seed_from, stream
-from ..core.counts import smallest_unsigned
 from ..engines import Engine, Rows
 from ..ensemble import Ensemble
 from ..ensemble.generate import one_thread
 from ..metrics.labels import check_copies
 from ..metrics.membership import THETA
 from .base import ConsensusEstimator, host_ensemble, inherit_docs, look_up, mark_unlabelled, where_codes_are
-from .linkage import LINKAGES, Merges, agglomerate, row_counts, single_linkage
+from .linkage import (
+    LINKAGES,
+    SQUARES,
+    Merges,
+    agglomerate,
+    cluster_sums,
+    jaccard_graph,
+    row_similarities,
+    walk_similarity,
+    weighted_rows,
+)
 from .lloyd import warn_if_fewer
 from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, check_micro_clusters, different_in_sample, micro_clusters
-from .similarity import SQUARES, cluster_sums, jaccard_graph, row_similarities, walk_similarity, weighted_rows
 from .spectral import Sample
 
-_STEPS = 20  # of random walks, for enhanced similarities
 _BLOCKS = 1 << 25  # bytes of blocks while similarities are filled
 
 
@@ -42,8 +47,7 @@ class EAC(ConsensusEstimator):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Clusters of ``labels_``.
+    {n_clusters}
     linkage : {"average", "single", "complete"}, default="average"
         Similarity of two clusters: mean, largest or smallest co-association over their pairs.
     enhanced : bool, default=False
@@ -59,18 +63,14 @@ class EAC(ConsensusEstimator):
     {partition_weights}
     random_state : int, Generator, RandomState or None, default=None
         Seed of the over-segmentation. Exact linkage is not random.
-    {engine}
-    verbose : int, default=0
-        Print the number of leaves and what they take.
+    {engine} {verbose}
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
         Consensus labels, numbered by first appearance among the leaves; −1 for items without a label in any partition,
         and for items of weight 0 whose row no other item has.
-    n_clusters_ : int
-        Clusters of ``labels_``: fewer than asked for when there are fewer leaves.
-    {density_}
+    {n_clusters_} {density_}
     linkage_ : ndarray of shape (n_leaves - 1, 4)
         SciPy linkage over the leaves; heights are 1 − similarity.
     leaf_of_item_, leaf_sizes_ : ndarray of shape (n_samples,), ndarray of shape (n_leaves,)
@@ -84,8 +84,8 @@ class EAC(ConsensusEstimator):
     Notes
     -----
     Exact, with u distinct rows: O(u² · n_partitions) for the similarities, O(u²) typically for the linkage (O(u³)
-    at worst), and 4·u² bytes; for single linkage of plain counts O(u²) and, up to 254 partitions, u² bytes. With m
-    micro-clusters: one k-means start of at most 30 passes, on a sample above 100 000 items, and m² sums of counts.
+    at worst), and 4·u² bytes. With m micro-clusters: one k-means start of at most 30 passes, on a sample above 100 000
+    items, and m² sums of counts.
 
     References
     ----------
@@ -170,8 +170,6 @@ class EAC(ConsensusEstimator):
         if (k is None) == (height is None):
             raise TypeError(f"cut takes either k or height, got k={k!r}, height={height!r}.")
         if height is not None:
-            if not isinstance(height, numbers.Real) or math.isnan(float(height)):
-                raise TypeError(f"height must be a number, got {height!r}.")
             k = self.n_leaves_ - int(np.searchsorted(self.linkage_[:, 2], float(height), side="right"))
         k = check_integer(k, "k")
         if k > self.n_leaves_:
@@ -180,34 +178,24 @@ class EAC(ConsensusEstimator):
 
     def _link_rows(self, ensemble: Ensemble, rows: Rows, copies: np.ndarray | None, v: np.ndarray) -> bool:
         """Link the distinct rows; False when that needs more than `max_bytes`."""
-        plain = not self.enhanced and not ensemble.has_missing and (v == 1.0).all()
-        square = plain and self.linkage == "single"
         sample = different_in_sample(rows, seed_from(self.random_state))
-        if sample is not None and self._bytes(len(sample), square, len(v)) > self.max_bytes:
+        if sample is not None and _linkage_bytes(len(sample)) > self.max_bytes:
             return False  # known from the sample, before all rows are fetched
         given, ensemble = ensemble, host_ensemble(ensemble)
         first, weights, leaf_of_item = weighted_rows(ensemble, copies)
         leaf_of_item = where_codes_are(leaf_of_item, given)
-        n_bytes = self._bytes(len(weights), square, len(v))
+        n_bytes = _linkage_bytes(len(weights))
         if n_bytes > self.max_bytes:
             return False
         if self.verbose:
             print(f"EAC: {len(weights)} distinct rows, {n_bytes} bytes")
         codes = np.ascontiguousarray(ensemble.codes[first])
-        if square:
-            self._finish(single_linkage(row_counts(codes)), weights, float(ensemble.n_partitions), leaf_of_item)
-            return True
         u = self._cluster_weights(rows)
         triangle, scale = row_similarities(codes, rows.layout, ensemble.has_missing, v, self._blocks(rows), u)
         if self.linkage == "average" and (weights != 1).any():
             _weigh(triangle, weights)
         self._finish(agglomerate(triangle, weights, self.linkage), weights, scale, leaf_of_item)
         return True
-
-    def _bytes(self, n_leaves: int, square: bool, n_partitions: int) -> int:
-        """What exact linkage of so many rows needs."""
-        cell = smallest_unsigned(n_partitions + 2).itemsize
-        return _BLOCKS + (n_leaves**2 * cell if square else 8 * (n_leaves * (n_leaves - 1) // 2))
 
     def _link_micro_clusters(
         self, ensemble: Ensemble, rows: Rows, engine: Engine, v: np.ndarray, m: int, few: bool = False
@@ -226,7 +214,7 @@ class EAC(ConsensusEstimator):
         triangle, pairs = together[upper], observed[upper]
         if self.linkage != "average":
             triangle = np.divide(triangle, pairs, out=np.zeros_like(triangle), where=pairs > 0)
-        merges = agglomerate(triangle, counts.sizes, self.linkage, observed=pairs)
+        merges = agglomerate(triangle, counts.sizes, self.linkage, pairs)
         self._finish(merges, counts.sizes, 1.0, leaf_of_item)
         return True
 
@@ -240,7 +228,7 @@ class EAC(ConsensusEstimator):
                 f"max_bytes={self.max_bytes}; raise max_bytes, or set enhanced=False."
             )
         with one_thread("blas"):  # sums of floats depend on the number of threads
-            cosine = walk_similarity(jaccard_graph(rows.overlap()), _STEPS)
+            cosine = walk_similarity(jaccard_graph(rows.overlap()))
         # clusters of one clustering share no item: the walks compare what they overlap with in the others
         return [cosine[a:b, a:b] for a, b in itertools.pairwise(rows.layout.offsets)]
 
@@ -255,6 +243,11 @@ class EAC(ConsensusEstimator):
         self.linkage_ = merges.linkage(scale)
         self.leaf_sizes_ = np.asarray(weights)
         self.leaf_of_item_ = leaf_of_item
+
+
+def _linkage_bytes(n_leaves: int) -> int:
+    """Bytes that exact linkage of so many rows needs."""
+    return _BLOCKS + 8 * (n_leaves * (n_leaves - 1) // 2)
 
 
 def _weigh(triangle: np.ndarray, weights: np.ndarray) -> None:

@@ -146,10 +146,6 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
             Features.
         y : None
             Ignored; scikit-learn passes it.
-
-        Returns
-        -------
-        self
         """
         chosen = isinstance(self.n_clusters, str) and self.n_clusters == "auto"
         k = 2 if chosen else check_integer(self.n_clusters, "n_clusters")

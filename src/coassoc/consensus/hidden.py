@@ -39,26 +39,13 @@ class HiddenCluster:
 
 
 def hidden_clusters(X: Any, labels: Any, *, engine: Any = "auto") -> list[HiddenCluster]:
-    """Small clusters that more than half of the finer clusterings share and `labels` does not have.
+    """Small clusters that more than half of the finer clusterings share and `labels` does not have: at most five.
 
-    Parameters
-    ----------
-    X : Ensemble or label table of shape (n_samples, n_partitions)
-        The clusterings. The finer ones have more clusters than `labels`, and at most 2.5 times as many.
-    labels : array-like of shape (n_samples,)
-        Their consensus.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the overlap of clusters is counted.
+    The finer clusterings of `X` have more clusters than `labels`, and at most 2.5 times as many. Two clusters are the
+    same when at least half of the items of each are in the other. A small one has at least five items, less than a
+    quarter of the mean cluster size of `labels`, and less than half of that of its own clustering. Those found by most
+    clusterings come first.
 
-    Returns
-    -------
-    list of HiddenCluster
-        At most five, those found by most clusterings first. Two clusters are the same when at least half of the items
-        of each are in the other. A small one has at least five items, less than a quarter of the mean cluster size of
-        `labels`, and less than half of that of its own clustering.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from coassoc.consensus.hidden import hidden_clusters
     >>> coarse = np.repeat([0, 1], [50, 50])

@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..core.checks import check_choice, seed_from
-from ..core.counts import Counts
-from ..core.moves import DensityState
 from ..core.objectives import ECCObjective, KMeansObjective, Objective, SECObjective
 from ..engines import Fit, Rows
 from ..ensemble import Ensemble
 from ..metrics.labels import check_labels
 from .base import PredictMixin, inherit_docs
 from .lloyd import Starts, best_start, warn_if_fewer, with_fewer_clusters
-from .merge import exchange
 
 
 class TableConsensus(PredictMixin):
@@ -85,17 +82,11 @@ class TableConsensus(PredictMixin):
 
             best, k = with_fewer_clusters(fit, k)
             self._keep_model(ensemble, best.table)
-            counts = self._refined(rows, best, v, max_iter)
-            self._store_partition(ensemble, rows.labels(best.labelling), counts, v)
-            self.loss_ = best.loss if counts is best.counts else objective.loss(counts)
-            self.losses_, self.n_iter_ = best.losses, best.n_iter
+            self._store_partition(ensemble, rows.labels(best.labelling), best.counts, v)
+            self.loss_, self.losses_, self.n_iter_ = best.loss, best.losses, best.n_iter
             self.converged_, self.stop_reason_ = best.stop == "fixed_point", best.stop
             if best.stop != "max_iter":  # rows that differ in missing labels alone may leave a cluster empty
                 warn_if_fewer(k, self.n_clusters_, "clusters that the labels tell apart")
-
-    def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
-        """Counts after a final improvement of the labels of the best start; this method makes none."""
-        return best.counts
 
     def _check_init(self, ensemble: Ensemble, k: int) -> str | np.ndarray:
         if isinstance(self.init, str):
@@ -118,9 +109,6 @@ class KMeansConsensus(TableConsensus):
     ----------
     {n_clusters} {n_init} {init} {max_iter}
     {partition_weights} {random_state} {engine} {verbose}
-    refine : {"density"} or None, default=None
-        ``"density"``: afterwards move single items while that raises the exact density S. `predict` still returns the
-        nearest center, so near borders it may differ from ``labels_`` then.
 
     Attributes
     ----------
@@ -146,26 +134,8 @@ class KMeansConsensus(TableConsensus):
     [1, 1, 1, 0, 0, 0]
     """
 
-    def __init__(
-        self, n_clusters: int = 8, *, n_init: int = 10, init: Any = "k-means++", max_iter: int = 300,
-        partition_weights: Any = None, random_state: Any = None, engine: Any = "auto", verbose: int = 0,
-        refine: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            n_clusters, n_init=n_init, init=init, max_iter=max_iter, partition_weights=partition_weights,
-            random_state=random_state, engine=engine, verbose=verbose,
-        )  # fmt: skip
-        self.refine = refine
-
-    def make_objective(self, rows: Rows, v: np.ndarray) -> Objective:
-        if self.refine is not None:
-            check_choice(self.refine, "refine", ("density",))
+    def make_objective(self, rows: Rows, v: np.ndarray) -> KMeansObjective:
         return KMeansObjective(v)
-
-    def _refined(self, rows: Rows, best: Fit, v: np.ndarray, max_iter: int) -> Counts:
-        if self.refine is None:
-            return best.counts
-        return exchange(rows, best.labelling, DensityState(best.counts, v), max_iter).counts
 
 
 @inherit_docs

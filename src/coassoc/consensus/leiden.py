@@ -46,10 +46,7 @@ class GraphConsensus(ConsensusEstimator):
         Resolution of the modularity; a larger one gives more communities. Best that of the clusterings.
     n_init : int, default=3
         Runs of Leiden on the weighted graph, of which the one with the highest modularity is kept.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed. The same integer gives the same labels; the global random state is not touched.
-    engine : {"auto", "numpy", "native", "cuda", "stream", "dask"} or Engine, default="auto"
-        Where the edges are counted.
+    {random_state} {engine}
 
     Attributes
     ----------
@@ -105,10 +102,6 @@ class GraphConsensus(ConsensusEstimator):
         graph : SciPy sparse matrix, igraph or networkx graph
             One node per item. Weights are similarities; a directed graph is taken as undirected. The
             nodes of a networkx graph are matched to ``item_ids``, where the ensemble has them.
-
-        Returns
-        -------
-        self
         """
         ensemble = host_ensemble(self._check_input(X))
         resolution, n_init = check_resolution(self.resolution), check_integer(self.n_init, "n_init")
@@ -130,7 +123,6 @@ class GraphConsensus(ConsensusEstimator):
         self._keep_model(ensemble, None)
         counts = counts_of(ensemble, labels, int(labels.max()) + 1, None, self.engine)
         self._store_partition(ensemble, labels, counts, np.ones(p))
-        self.labels_ = self._framed(self.labels_, X)
         return self
 
     def _cluster(self, ensemble: Ensemble, edges: Edges, resolution: float, n_init: int) -> tuple[np.ndarray, float]:

@@ -14,7 +14,7 @@ from ..core.moves import AgreementObjective, AgreementState, DensityState, agree
 from ..core.objectives import KMeansObjective
 from ..engines import Rows
 from ..engines.contract import Labelling
-from .similarity import cluster_sums
+from .linkage import cluster_sums
 
 _LIMIT = 1 << 18  # moves fetched per call, which limits the coordinator's memory
 
@@ -30,9 +30,7 @@ class SearchResult:
     converged: bool  # no move of a single row raises the objective
 
 
-def exchange(
-    rows: Rows, labelling: Labelling, state: DensityState | AgreementState, max_sweeps: int, limit: int = _LIMIT
-) -> SearchResult:
+def exchange(rows: Rows, labelling: Labelling, state: DensityState | AgreementState, max_sweeps: int) -> SearchResult:
     """Sweep over the rows until no single move raises the objective; changes `labelling` and `state` in place."""
     sweeps, converged = 0, False
     while sweeps < max_sweeps and not converged:
@@ -40,7 +38,7 @@ def exchange(
         start, applied = 0, 0
         while start < rows.n_rows:
             table = state.table()
-            moves = rows.propose_moves(labelling, table, start, limit)
+            moves = rows.propose_moves(labelling, table, start, _LIMIT)
             if len(moves):
                 applied += rows.apply_moves(labelling, state, moves, table.threshold)
             start = moves.stop
@@ -124,19 +122,18 @@ def merged_counts(counts: Counts, group: np.ndarray, k: int) -> Counts:
 
 @dataclass(frozen=True)
 class Plan:
-    """Split cluster `split` (−1: none), whose second half becomes the last cluster; merge `drop` into `into`."""
+    """Split cluster `split`, whose second half becomes the last cluster; merge `drop` into `into`."""
 
     net: float
     split: int
-    into: int  # −1: no merge
+    into: int
     drop: int
 
 
 def _best_merge(gains: np.ndarray, split: int, gain: float = 0.0) -> Plan:
-    """The best merge after a split that gains `gain` and has the halves `split` (−1: none) and the last cluster."""
+    """The best merge after a split that gains `gain` and has the halves `split` and the last cluster."""
     np.fill_diagonal(gains, -np.inf)
-    if split >= 0:
-        gains[split, -1] = gains[-1, split] = -np.inf
+    gains[split, -1] = gains[-1, split] = -np.inf
     a, b = (int(at) for at in np.unravel_index(int(np.argmax(gains)), gains.shape))
     return Plan(gain + float(gains[a, b]), split, min(a, b), max(a, b))
 
@@ -163,8 +160,8 @@ class DensityGoal:
         """The objective as users know it."""
         return objective / n_items
 
-    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
-        """Best plan for each cluster that can be split, best first; up to `spare` clusters may be added."""
+    def plans(self, counts: Counts, pieces: dict[int, Counts]) -> list[Plan]:
+        """Best plan for each cluster that can be split, best first."""
         k, plans = counts.n_clusters, []
         sums = PairSums(joined_counts([counts, *pieces.values()]), self.v)
         values, losses = sums.values(), sums.merge_losses()
@@ -182,10 +179,9 @@ class AgreementGoal:
 
     v: np.ndarray
     least: int = 2
-    at_most: bool = False
 
     def state(self, counts: Counts) -> AgreementState:
-        return AgreementState(counts, self.v, self.least, self.at_most)
+        return AgreementState(counts, self.v, self.least)
 
     def passes(self) -> AgreementObjective:
         return AgreementObjective(self.v)
@@ -194,33 +190,24 @@ class AgreementGoal:
         """Mean NMI over partitions, from Σ_j v_j NMI_j."""
         return min(1.0, objective / math.fsum(self.v.tolist()))
 
-    def plans(self, counts: Counts, pieces: dict[int, Counts], spare: int) -> list[Plan]:
-        """Best plan for each cluster that can be split; with `at_most` also merges alone, and splits alone."""
+    def plans(self, counts: Counts, pieces: dict[int, Counts]) -> list[Plan]:
+        """Best plan for each cluster that can be split, best first."""
         state, k, plans = self.state(counts), counts.n_clusters, []
         merged, now = _pair_changes(counts, counts, state.bits), state.objective()
-        if self.at_most:
-            plans.append(_best_merge(self._value(state, merged) - now, -1))
         for c, halves in pieces.items():
             split = -_pair_changes(halves.of_cluster(0), halves.of_cluster(1), state.bits)[:, 0]
-            if self.at_most and spare > 0:
-                plans.append(Plan(float(self._value(state, split)[0] - now), c, -1, -1))
             # pairs after the split: cluster c is now the first half, cluster k the second
             changes = np.zeros((2, k + 1, k + 1, merged.shape[-1]), np.int64)
             changes[:, :k, :k] = merged
             changes[:, [c, k], :k] = to_halves = _pair_changes(halves, counts, state.bits)
             changes[:, :k, [c, k]] = to_halves.transpose(0, 2, 1, 3)
-            plans.append(_best_merge(self._value(state, changes + split[:, None]) - now, c))
+            joint, own = changes + split[:, None]
+            terms = agreement_term(self.v, 2.0 * self.v, state.shared + joint - own, state.entropy - own)
+            total = np.zeros((k + 1, k + 1))
+            for j in range(terms.shape[-1]):  # a fixed order of summation
+                total += terms[..., j]
+            plans.append(_best_merge(total - now, c))
         return _ranked(plans)
-
-    def _value(self, state: AgreementState, changes: np.ndarray) -> np.ndarray:
-        """The objective after changes (2, ..., p) of Σ h(α) and Σ h(n_Cj)."""
-        joint, own = changes
-        shared, entropy = state.shared + joint - own, state.entropy - own
-        terms = agreement_term(self.v, 2.0 * self.v, shared, entropy)
-        total = np.zeros(terms.shape[:-1])
-        for j in range(terms.shape[-1]):  # a fixed order of summation
-            total = total + terms[..., j]
-        return total
 
 
 def _pair_changes(left: Counts, right: Counts, bits: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from ..core.checks import check_choice, check_integer, seed_from
+from ..core.checks import check_integer, seed_from
 from ..core.counts import Counts, Layout, ScoreTable
 from ..core.objectives import fix_table
 from ..engines import Engine, Labelling, Rows
@@ -17,9 +17,9 @@ from ..ensemble import Ensemble
 from ..ensemble.gpu import beside
 from ..metrics.labels import check_copies
 from .base import ConsensusEstimator, PredictMixin, host_ensemble, inherit_docs, look_up, where_codes_are
+from .linkage import cluster_sums, jaccard_graph, weighted_rows
 from .lloyd import warn_if_fewer
 from .micro import MANY_MICRO_CLUSTERS, MICRO_PASSES, different_in_sample, micro_clusters
-from .similarity import cluster_sums, jaccard_graph, weighted_rows
 
 _EDGE_BYTES = 48  # index and weight of an edge, here and in METIS's coarser copies
 _PIECES = 20  # an average cluster has at least so many vertices, so that parts can be balanced
@@ -42,18 +42,11 @@ class MCLA(PredictMixin):
         Leave out meta-clusters that win no item instead, as in the publication: fewer clusters are common then.
     max_bytes : int, default=2147483648
         Largest memory that the graph may need; more is an error.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of METIS.
-    {engine}
-    verbose : int, default=0
-        Print the size of the graph.
+    {random_state} {engine} {verbose}
 
     Attributes
     ----------
-    {labels_}
-    n_clusters_ : int
-        Meta-clusters that hold items.
-    {density_}
+    {labels_} {n_clusters_} {density_}
     meta_clusters_ : ndarray of shape (n_codes,)
         Consensus label of each base cluster; −1 where its meta-cluster has no item.
     {n_features_in_}
@@ -139,28 +132,17 @@ class CSPA(ConsensusEstimator):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of parts.
-    equal_rows : {"apart", "together"}, default="apart"
-        ``"apart"``: items with equal rows may be in different parts, which balances parts better, as in the graph of
-        all items; this reproduces the paper's figures. ``"together"``: they all get the part that most of them are in;
-        partitions are then denser and agree more with the ensemble, and parts may be empty.
+    {n_clusters}
     max_bytes : int, default=2147483648
         Largest memory that the graph of distinct rows may need; above, the vertices are 1000 micro-clusters, or
         5 * `n_clusters` when that is more, and the items of one stay together.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of METIS and of the micro-clusters.
-    {engine}
-    verbose : int, default=0
-        Print the size of the graph.
+    {random_state} {engine} {verbose}
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
         Consensus labels; −1 for items without a label in any partition, and for items of weight 0.
-    n_clusters_ : int
-        Parts that hold items.
-    {density_}
+    {n_clusters_} {density_}
     n_vertices_, n_micro_clusters_ : int
         Vertices of the graph; how many micro-clusters these were, 0 when they were rows.
     {n_features_in_}
@@ -168,8 +150,8 @@ class CSPA(ConsensusEstimator):
     Notes
     -----
     With u vertices, time and memory grow with the number of pairs that share a base cluster, at most u²; with
-    micro-clusters, time is linear in the number of items. Parts have nearly equal sizes. With ``equal_rows="apart"``
-    an item of weight m is in one part, where m copies of its row could be in several.
+    micro-clusters, time is linear in the number of items. Parts have nearly equal sizes, so items with equal rows may
+    be in different parts. An item of weight m is in one part, where m copies of its row could be in several.
 
     Examples
     --------
@@ -180,11 +162,10 @@ class CSPA(ConsensusEstimator):
     """
 
     def __init__(
-        self, n_clusters: int = 8, *, equal_rows: str = "apart", max_bytes: int = 1 << 31, random_state: Any = None,
-        engine: Any = "auto", verbose: int = 0,
+        self, n_clusters: int = 8, *, max_bytes: int = 1 << 31, random_state: Any = None, engine: Any = "auto",
+        verbose: int = 0,
     ) -> None:  # fmt: skip
         self.n_clusters = n_clusters
-        self.equal_rows = equal_rows
         self.max_bytes = max_bytes
         self.random_state = random_state
         self.engine = engine
@@ -192,12 +173,11 @@ class CSPA(ConsensusEstimator):
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         k = check_integer(self.n_clusters, "n_clusters")
-        together = check_choice(self.equal_rows, "equal_rows", ("apart", "together")) == "together"
         load_pymetis()
         seed = _metis_seed(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             self.n_micro_clusters_ = 0
-            of_rows = self._parts_of_rows(ensemble, rows, sample_weight, k, together, seed)
+            of_rows = self._parts_of_rows(ensemble, rows, sample_weight, k, seed)
             part, vertex = of_rows or self._parts_of_micro_clusters(rows, engine, sample_weight, k, seed)
             present, part = np.unique(part, return_inverse=True)
             labels = look_up(np.append(part, -1).astype(np.int32), vertex)
@@ -206,28 +186,18 @@ class CSPA(ConsensusEstimator):
             self._store_partition(ensemble, labels, counts, np.ones(ensemble.n_partitions))
 
     def _parts_of_rows(
-        self, ensemble: Ensemble, rows: Rows, sample_weight: Any, k: int, together: bool, seed: int
+        self, ensemble: Ensemble, rows: Rows, sample_weight: Any, k: int, seed: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Part of each different row and row of each item (−1: none); None when the graph is above `max_bytes`."""
+        """Part of each vertex and vertex of each item (−1: none); None when the graph is above `max_bytes`."""
         sample = different_in_sample(rows, seed)
         if sample is not None and _edge_bytes(Ensemble.from_codes(sample, ensemble.n_clusters)) > self.max_bytes:
             return None
         given, ensemble = ensemble, host_ensemble(ensemble)
-        copies = check_copies(sample_weight, ensemble.n_samples)
-        if together:
-            first, weights, row = weighted_rows(ensemble, copies)
-            pieces_of, weights = pieces(weights, k)
-            chosen = ensemble.take(first[pieces_of])
-        else:
-            vertex, first, weights = vertices(ensemble, copies, k)
-            chosen = ensemble.take(first)
+        vertex, first, weights = vertices(ensemble, check_copies(sample_weight, ensemble.n_samples), k)
+        chosen = ensemble.take(first)
         if _edge_bytes(chosen) > self.max_bytes:
             return None
         part = self._cut(cspa_graph(chosen, weights), weights, k, seed)
-        if together:  # the part that most of each row's pieces are in, by weight
-            votes = np.zeros((len(first), int(part.max()) + 1), dtype=np.int64)
-            np.add.at(votes, (pieces_of, part), weights)
-            part, vertex = votes.argmax(axis=1), row
         return part, where_codes_are(vertex, given)
 
     def _parts_of_micro_clusters(
@@ -310,16 +280,6 @@ def vertices(ensemble: Ensemble, copies: np.ndarray | None, k: int) -> tuple[np.
     vertex = np.full(ensemble.n_samples, -1, dtype=np.int64)
     vertex[items] = number
     return vertex, items[new], np.bincount(number, weights=weight[items]).astype(np.int64)
-
-
-def pieces(weights: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row and weight of each vertex when rows are cut into pieces of a twentieth of an average cluster at most."""
-    most = max(1, int(weights.sum()) // (_PIECES * k))
-    n_pieces = -(-weights // most)
-    row = np.repeat(np.arange(len(weights)), n_pieces)
-    nth = np.arange(len(row)) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
-    # pieces of a row differ by at most 1
-    return row, weights[row] * (nth + 1) // n_pieces[row] - weights[row] * nth // n_pieces[row]
 
 
 def cspa_graph(rows: Ensemble, weights: np.ndarray) -> csr_matrix:

@@ -62,7 +62,7 @@ class SaveMixin:
         check_model_path(path)
         data = _skops().dumps(_portable(self), compression=zipfile.ZIP_DEFLATED)
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            refused = _untrusted(_classes_in(archive, math.inf))
+            refused = _untrusted(_classes_in(archive, math.inf)[0])
         if refused:
             raise TypeError(f"{type(self).__name__} holds {refused}, which a model file cannot hold; {_WAY_OUT}")
         with replacing(path, force=force) as partial:
@@ -84,15 +84,13 @@ def _skops() -> Any:
 
 
 def _portable(model: Any) -> Any:
-    """A shallow copy with the names of engines in place of engines, and arrays in place of Series."""
+    """A shallow copy with the names of engines in place of engines."""
     model = copy.copy(model)
     for name, value in vars(model).items():
         if isinstance(value, Engine):  # other engines may be absent where the model is loaded
             value = value.name if value.name in ("numpy", "native") else "auto"
         elif isinstance(value, BaseEstimator):
             value = _portable(value)
-        elif hasattr(value, "to_numpy"):
-            value = value.to_numpy()
         setattr(model, name, value)
     return model
 
@@ -137,37 +135,29 @@ def load(path: Any, *, max_bytes: int | None = None) -> Any:
     with open(path, "rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                classes = _classes_in(archive, allowed)
+                classes, needed = _classes_in(archive, allowed)
             refused = _untrusted(classes)
-            model = None if refused else skops.load(file, trusted=_trusted(classes))
-            if not refused:
+            if needed <= allowed and not refused:
+                model = skops.load(file, trusted=_trusted(classes))
                 _check_sizes(model)
-        except _TooLarge as error:
-            raise ValueError(f"{path}: {error}") from None
         except Exception as error:  # of the parsers of zip, JSON and arrays, which raise a dozen kinds
             reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
             raise ValueError(f"{path} is no model saved by coassoc, or damaged ({reason}); save it again.") from error
+    if needed > allowed:
+        raise ValueError(
+            f"{path}: it declares {needed:,} bytes in memory, more than the {allowed:,} allowed; if you trust it, pass "
+            f"max_bytes={needed}."
+        )
     if refused:
         raise ValueError(f"{path} holds {refused}, which coassoc.load does not build; {_WAY_OUT}")
     return model
 
 
-class _TooLarge(ValueError):
-    """The file unpacks to more than allowed."""
-
-
-def _classes_in(archive: zipfile.ZipFile, allowed: float) -> set[str]:
-    """Classes that a model file names, those of plain values left out; checks what unpacking it takes."""
+def _classes_in(archive: zipfile.ZipFile, allowed: float) -> tuple[set[str], int]:
+    """Classes that a model file names, those of plain values left out, and the bytes that it takes in memory."""
     sizes = {info.filename: info.file_size for info in archive.infolist()}
     classes: set[str] = set()
     needed = _NODE_FACTOR * sizes[_SCHEMA]
-
-    def check_limit() -> None:
-        if needed > allowed:
-            raise _TooLarge(
-                f"it declares {needed:,} bytes in memory, more than the {allowed:,} allowed; if you trust it, pass "
-                f"max_bytes={needed}."
-            )
 
     def visit(node: dict[str, Any]) -> dict[str, Any]:
         nonlocal needed
@@ -180,21 +170,19 @@ def _classes_in(archive: zipfile.ZipFile, allowed: float) -> set[str]:
                 classes.add(f"{module}.{name}")
             if "file" in node:  # read again for each node that names it
                 needed += sizes[node["file"]]
-                check_limit()
                 _check_array(archive, node["file"], sizes[node["file"]])
         return node
 
-    check_limit()
-    json.loads(archive.read(_SCHEMA), object_hook=visit)
-    return classes
+    if needed <= allowed:
+        json.loads(archive.read(_SCHEMA), object_hook=visit)
+    return classes, needed
 
 
 def _check_array(archive: zipfile.ZipFile, name: str, size: int) -> None:
     """Check the shape that an array declares against the bytes it has: NumPy takes the memory before it reads."""
     with archive.open(name) as member:
-        version = np.lib.format.read_magic(member)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(member)
+        np.lib.format.read_magic(member)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(member)
         fits = dtype.itemsize and dtype.itemsize * math.prod(shape) == size - member.tell()
         if not fits or max(shape, default=0) > size:
             raise ValueError(f"{name} declares shape {shape} of {dtype} and has {size} bytes")

@@ -1,4 +1,4 @@
-"""The registry of consensus methods: one line per method, read by the command line, reports, saving and the docs.
+"""The registry of consensus methods: one line per method, read by the command line, reports and saving.
 
 A method of another package joins by `register`, or by an entry point which that package declares (core/plugins.py).
 """
@@ -24,16 +24,9 @@ class Method:
 
     name: str  # for the command line and ``method="..."``
     path: str  # "module:Class" of the estimator; a module that begins with a dot is one of this package
-    optimises: str = ""
-    time: str = ""  # for n items, p partitions, d base clusters, k clusters, U different rows
-    memory: str = ""
     takes: str = "labels"  # or "features", "graph": input of `fit`. Only methods that take labels are offered by name
-    needs: str = ""  # extra of coassoc that must be installed, for example "metis"
-    compared: Mapping[str, Settings] = field(default_factory=dict)  # names in ``compare``; default: its own
+    compared: Mapping[str, Settings] = field(default_factory=dict)  # variants in ``compare``, in place of the method
     own: Any = None  # a class, function or estimator of the user's, in place of `path`
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "compared", self.compared or {self.name: {}})
 
     @property
     def class_name(self) -> str:
@@ -59,39 +52,29 @@ class Method:
         return model.set_params(**{key: value for key, value in given.items() if key in known})
 
 
+_LINKAGES = ("average", "single", "complete")
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("auto", ".auto.estimator:Consensus", "stability; chooses the method and k", "one k-means start, k = 300",
-               "codes + counts"),
-        Method("kmeans", ".kmeans:KMeansConsensus", "k-means loss on H", "O(n·p·k) a pass", "codes + table"),
-        Method("bisecting", ".bisecting:BisectingConsensus", "k-means loss on H, one split at a time",
-               "O(n·p·log k) a pass", "codes + table"),
-        Method("density", ".search:DensityConsensus", "density S", "a few k-means fits", "codes + counts"),
-        Method("agreement", ".search:AgreementConsensus", "mean NMI with the ensemble", "a few k-means fits",
-               "codes + counts"),
-        Method("hbgf", ".spectral:HBGF", "normalised cut of the item–cluster graph", "O(n·p·k) a pass",
-               "codes + table"),
-        Method("lwgp", ".spectral:LWGP", "the same cut, uncertain base clusters weighted down", "O(n·p·k) a pass",
-               "codes + table"),
-        Method("ecpcs", ".spectral:ECPCS", "normalised cut of a graph of base clusters", "O(n·p·k) a pass + O(d³)",
-               "codes + d²"),
-        Method("lwea", ".eac:LWEA", "nothing: greedy linkage, uncertain base clusters weighted down",
-               "O(n·p·m) a pass", "codes + m²"),
-        Method("sec", ".kmeans:SEC", "normalised cut of the co-association graph", "O(n·p·k) a pass", "codes + table"),
-        Method("ecc", ".kmeans:ECC", "entropy of the base labels in each cluster", "O(n·p·k) a pass", "codes + table"),
-        Method("mcla", ".metis:MCLA", "edge cut of the graph of base clusters", "O(n·p²)", "codes + d²",
-               needs="metis"),
-        Method("cspa", ".metis:CSPA", "edge cut of the co-association graph", "O(U²·p), linear where that is too much",
-               "U², or m²", needs="metis"),
-        Method("eac", ".eac:EAC", "nothing: greedy linkage", "O(U²·p), linear with micro_clusters", "U², or m²",
-               compared={
-                   "eac-micro": {"micro_clusters": "auto"},
-                   **{f"eac-{how}": {"linkage": how} for how in ("average", "single", "complete")},
-                   **{f"eac-enhanced-{how}": {"linkage": how, "enhanced": True}
-                      for how in ("average", "single", "complete")},
-               }),
-        Method("graph", ".leiden:GraphConsensus", takes="graph", needs="graph"),
+        Method("auto", ".auto.estimator:Consensus"),
+        Method("kmeans", ".kmeans:KMeansConsensus"),
+        Method("bisecting", ".bisecting:BisectingConsensus"),
+        Method("density", ".search:DensityConsensus"),
+        Method("agreement", ".search:AgreementConsensus"),
+        Method("hbgf", ".spectral:HBGF"),
+        Method("lwgp", ".spectral:LWGP"),
+        Method("ecpcs", ".spectral:ECPCS"),
+        Method("lwea", ".eac:LWEA"),
+        Method("sec", ".kmeans:SEC"),
+        Method("ecc", ".kmeans:ECC"),
+        Method("mcla", ".metis:MCLA"),
+        Method("cspa", ".metis:CSPA"),
+        Method("eac", ".eac:EAC", compared={
+            "eac-micro": {"micro_clusters": "auto"},
+            **{f"eac-{how}": {"linkage": how} for how in _LINKAGES},
+            **{f"eac-enhanced-{how}": {"linkage": how, "enhanced": True} for how in _LINKAGES},
+        }),
+        Method("graph", ".leiden:GraphConsensus", takes="graph"),
         Method("features", ".features:ConsensusClustering", takes="features"),
     )
 }  # fmt: skip
@@ -107,7 +90,7 @@ def register(name: str, path: str, **facts: Any) -> Method:
     path : str
         ``"package.module:Class"``, imported when it is first used.
     **facts
-        Other fields of `Method`, such as ``optimises``, ``time``, ``memory``, ``needs``.
+        Other fields of `Method`, such as ``takes``.
 
     Returns
     -------
@@ -116,7 +99,7 @@ def register(name: str, path: str, **facts: Any) -> Method:
     Examples
     --------
     >>> from coassoc.consensus.registry import METHODS, make_method, register
-    >>> method = register("three-means", "coassoc.consensus.kmeans:KMeansConsensus", optimises="k-means loss on H")
+    >>> method = register("three-means", "coassoc.consensus.kmeans:KMeansConsensus")
     >>> make_method("three-means", n_clusters=3)
     KMeansConsensus(n_clusters=3)
     >>> del METHODS["three-means"]
@@ -147,44 +130,41 @@ def methods() -> dict[str, Method]:
     return dict(METHODS)
 
 
+def _by_name() -> dict[str, tuple[Method, Settings]]:
+    """Every method that takes labels, and its variants, by short name."""
+    by_name: dict[str, tuple[Method, Settings]] = {}
+    for method in methods().values():
+        if method.takes == "labels":
+            by_name |= {method.name: (method, {})} | {name: (method, own) for name, own in method.compared.items()}
+    return by_name
+
+
 def method_names() -> list[str]:
     """Names of the methods that take labels, and of their variants: what the command line takes."""
-    return [name for name in _by_name() if name == name.lower()]
-
-
-def _offered() -> list[Method]:
-    return [method for method in methods().values() if method.takes == "labels"]
+    return list(_by_name())
 
 
 def compared_methods() -> dict[str, tuple[Method, Settings]]:
     """What ``compare`` can run: its name, the method, and settings of its own."""
-    return {name: (method, settings) for method in _offered() for name, settings in method.compared.items()}
-
-
-def _by_name() -> dict[str, tuple[Method, Settings]]:
-    """Every name of a method: short names, variants, classes."""
-    by_name: dict[str, tuple[Method, Settings]] = {}
-    for method in _offered():
-        by_name |= {method.name: (method, {})} | {name: (method, own) for name, own in method.compared.items()}
-    return by_name | {method.class_name: (method, {}) for method in _offered()}
+    return {
+        name: (method, settings)
+        for name, (method, settings) in _by_name().items()
+        if name in (method.compared or {method.name})
+    }
 
 
 def named_method(name: str) -> tuple[Method, Settings]:
     """The method with this short name, variant or class name, in any case, or ``package.module:Estimator``."""
     if ":" in str(name):
         return own_method(import_estimator(name), name), {}
-    by_name = {key.lower(): value for key, value in _by_name().items()}
+    names = _by_name()
+    classes: dict[str, tuple[Method, Settings]] = {method.class_name: (method, {}) for method, _ in names.values()}
+    by_name = {key.lower(): value for key, value in (names | classes).items()}
     if str(name).lower() not in by_name:
-        names = method_names()
         close = get_close_matches(str(name).lower(), names, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(names)}."
         raise ValueError(f"method: there is no method {name!r}; {hint}")
     return by_name[str(name).lower()]
-
-
-def find_method(name: str) -> Method:
-    """The method of `named_method`, without the settings of a variant."""
-    return named_method(name)[0]
 
 
 def own_method(estimator: Any, name: str | None = None) -> Method:
@@ -213,13 +193,3 @@ def make_method(name: str, **settings: Any) -> Any:
     """An unfitted estimator by name; settings that it does not have, and those that are None, are left out."""
     method, own = named_method(name)
     return method.make(**settings, **own)
-
-
-def methods_table() -> str:
-    """The methods as a Markdown table, for docs/methods.md."""
-    lines = ["| method | name | optimises | time | memory |", "| --- | --- | --- | --- | --- |"]
-    for method in _offered():
-        extra = f" (needs `coassoc[{method.needs}]`)" if method.needs else ""
-        cells = (f"`{method.class_name}`{extra}", f"`{method.name}`", method.optimises, method.time, method.memory)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"

@@ -23,7 +23,7 @@ _SPLIT_STARTS = 2  # two-means starts for each cluster
 _SPLIT_PASSES = 50
 _SAVE_PASSES_ABOVE = 100_000  # rows above which the search saves passes
 _TRIAL_SWEEPS = 4
-_LARGE_TRIALS = 4
+_TRIALS, _LARGE_TRIALS = 8, 4  # plans tried in a round before the search ends; with many rows
 _SAMPLE_ITEMS, _SAMPLE_PER_CLUSTER = 20_000, 100  # items of a sample: the first, or the second for each cluster
 _LEAST_GAIN = 1e-9  # relative gain below which a split and merge is not kept
 
@@ -38,10 +38,8 @@ class Search:
     seed: int
     n_init: int
     micro: int | None  # clusters of an over-segmentation
-    fewer: bool  # whether fewer clusters than asked for will do
     max_iter: int  # passes of k-means, sweeps of an exchange
     max_rounds: int
-    n_trials: int
 
     def climb(self, labelling: Labelling, max_sweeps: int | None = None) -> SearchResult:
         """Exchange from the given labels, in place."""
@@ -68,10 +66,14 @@ class SearchConsensus(PredictMixin):
 
     Parameters
     ----------
+    n_clusters : int, default=8
+        Number of clusters, exactly.
+    init : array-like of shape (n_samples,), default=None
+        A partition to start from instead.
+    max_iter : int, default=300
+        Largest number of passes of a k-means start, and of sweeps of one exchange.
     max_rounds : int, default=50
         Largest number of split–merge rounds from one start; 0 makes none.
-    n_trials : int, default=8
-        Split–merge plans tried in a round before the search ends.
 
     Attributes
     ----------
@@ -87,7 +89,7 @@ class SearchConsensus(PredictMixin):
 
     def __init__(
         self, n_clusters: int = 8, *, n_init: int = 10, micro_clusters: Any = "auto", init: Any = None,
-        max_iter: int = 300, max_rounds: int = 50, n_trials: int = 8, partition_weights: Any = None,
+        max_iter: int = 300, max_rounds: int = 50, partition_weights: Any = None,
         random_state: Any = None, engine: Any = "auto", verbose: int = 0,
     ) -> None:  # fmt: skip
         self.n_clusters = n_clusters
@@ -96,7 +98,6 @@ class SearchConsensus(PredictMixin):
         self.init = init
         self.max_iter = max_iter
         self.max_rounds = max_rounds
-        self.n_trials = n_trials
         self.partition_weights = partition_weights
         self.random_state = random_state
         self.engine = engine
@@ -114,22 +115,25 @@ class SearchConsensus(PredictMixin):
         micro = check_micro_clusters(self.micro_clusters, k)
         limits = {
             name: check_integer(getattr(self, name), name, least)
-            for name, least in (("n_init", self._least_n_init), ("max_iter", 1), ("max_rounds", 0), ("n_trials", 1))
+            for name, least in (("n_init", self._least_n_init), ("max_iter", 1), ("max_rounds", 0))
         }
-        fewer = bool(getattr(self, "at_most", False))
         seed = seed_from(self.random_state)
         with self._opened(X, sample_weight) as (ensemble, rows, engine):
             v = self._resolve_weights(ensemble, sample_weight)
-            search = Search(rows, engine, self._goal(v), seed, micro=micro, fewer=fewer, **limits)
+            search = Search(rows, engine, self._goal(v), seed, micro=micro, **limits)
             self.n_sampled_, self.n_rounds_ = rows.n_copies, 0
             if self.init is None:
-                best, steps = self._from_samples(search, k) or self._from_starts(search, k)
+                result = self._from_samples(search, k)
+                if result is None:
+                    starts, _ = with_fewer_clusters(lambda k: self._starts(search, k), k)
+                    result = self._best_of(search, starts)
             else:
                 labels, given = check_labels(self.init, ensemble.n_samples, "init", on_gpu=True)
-                if given > k or (given < k and not fewer):
+                if given != k:
                     raise ValueError(f"init must have n_clusters={k} clusters, got {given}.")
                 start = search.climb(rows.labelling(given, fill_missing(labels, 0)))
-                best, steps = self._best_of(search, [start], k)
+                result = self._best_of(search, [start])
+            best, steps = result
             self._keep_model(ensemble, fix_table(KMeansObjective(v).table(best.counts), rows.layout))
             self._store_partition(ensemble, rows.labels(best.labelling), best.counts, v)
             self.loss_ = loss_from_counts(best.counts, v)
@@ -144,12 +148,12 @@ class SearchConsensus(PredictMixin):
         fits: list[Fit] = []
         for draw in range(self._n_samples):
             sample, engine = local_rows(sampled_codes(rows, n_items, stream(search.seed + draw, 3)), rows.layout)
-            there = replace(search, rows=sample, engine=engine, seed=search.seed + draw, fewer=True)
+            there = replace(search, rows=sample, engine=engine, seed=search.seed + draw)
             try:
-                on_sample, _ = self._from_starts(there, k)
+                on_sample, _ = self._best_of(there, self._starts(there, k))
             except TooFewRows:
                 return None
-            if on_sample.counts.n_clusters < k and not search.fewer:  # rare rows are not in the sample
+            if on_sample.counts.n_clusters < k:  # rare rows are not in the sample
                 return None
             labelling = fits[-1].labelling if fits else None
             fits.append(lloyd(rows, search.goal.passes(), on_sample.counts, search.max_iter, labelling))
@@ -160,15 +164,11 @@ class SearchConsensus(PredictMixin):
         end = without_empty(rows, search.climb(best.labelling))
         return end, [end.objective]
 
-    def _from_starts(self, search: Search, k: int) -> tuple[SearchResult, list[float]]:
+    def _best_of(self, search: Search, starts: list[SearchResult]) -> tuple[SearchResult, list[float]]:
         """The best result of the searches from all starts, and its objective after each step."""
-        starts, k = with_fewer_clusters(lambda k: self._starts(search, k), k, silent=search.fewer)
-        return self._best_of(search, starts, k)
-
-    def _best_of(self, search: Search, starts: list[SearchResult], k: int) -> tuple[SearchResult, list[float]]:
         found = []
         for number, start in enumerate(starts):
-            end, steps, rounds = split_merge(search, without_empty(search.rows, start), k)
+            end, steps, rounds = split_merge(search, without_empty(search.rows, start))
             self.n_rounds_ += rounds
             if self.verbose:
                 score = search.goal.score(end.objective, search.rows.n_copies)
@@ -182,24 +182,24 @@ class SearchConsensus(PredictMixin):
         raise NotImplementedError
 
 
-def split_merge(search: Search, current: SearchResult, k: int) -> tuple[SearchResult, list[float], int]:
+def split_merge(search: Search, current: SearchResult) -> tuple[SearchResult, list[float], int]:
     """Split one cluster and merge two, then exchange, while the objective rises; its values, and the number of rounds.
 
     A round splits every cluster in two on its own rows, ranks all plans by their exact net gain, and tries the best
-    `n_trials` of them until one, after its exchange, has a larger objective. With many rows fewer plans are tried,
+    eight of them until one, after its exchange, has a larger objective. With many rows fewer plans are tried,
     with fewer sweeps each.
     """
-    rows, rounds, n_trials, sweeps = search.rows, 0, search.n_trials, search.max_iter
+    rows, rounds, n_trials, sweeps = search.rows, 0, _TRIALS, search.max_iter
     steps = [current.objective]
     if rows.n_rows > _SAVE_PASSES_ABOVE:
-        n_trials, sweeps = min(n_trials, _LARGE_TRIALS), min(sweeps, _TRIAL_SWEEPS)
+        n_trials, sweeps = _LARGE_TRIALS, min(sweeps, _TRIAL_SWEEPS)
     while rounds < search.max_rounds:
         rounds += 1
-        n_now = current.counts.n_clusters
+        k = current.counts.n_clusters
         fine, halves = _halves(search, current, rounds)
-        plans = search.goal.plans(current.counts, halves, k - n_now)
+        plans = search.goal.plans(current.counts, halves)
         for plan in plans[:n_trials]:
-            tried = search.climb(rows.renumbered(fine, *_carried_out(plan, halves, n_now)), sweeps)
+            tried = search.climb(rows.renumbered(fine, _carried_out(plan, halves, k), k), sweeps)
             if tried.objective > current.objective * (1.0 + _LEAST_GAIN):
                 if not tried.converged and sweeps < search.max_iter:
                     tried = search.climb(tried.labelling)
@@ -242,19 +242,14 @@ def _halves(search: Search, current: SearchResult, rounds: int) -> tuple[Labelli
     return fine, {c: pair.counts for c, pair in enumerate(pairs) if pair is not None}
 
 
-def _carried_out(plan: Plan, halves: Container[int], k: int) -> tuple[np.ndarray, int]:
-    """Cluster of each leaf after a plan, and the number of clusters; clusters in `halves` have two leaves."""
+def _carried_out(plan: Plan, halves: Container[int], k: int) -> np.ndarray:
+    """Which of the k clusters each leaf is in after a plan; clusters in `halves` have two leaves."""
     leaves = [1 + (c in halves) for c in range(k)]
     number = np.repeat(np.arange(k, dtype=np.int32), leaves)
-    if plan.split >= 0:
-        number[sum(leaves[: plan.split + 1]) - 1] = k
-    n_after = k + (plan.split >= 0)
-    if plan.into >= 0:
-        last = n_after - 1
-        number[number == plan.drop] = plan.into
-        number[number == last] = plan.drop if plan.drop != last else plan.into
-        n_after -= 1
-    return number, n_after
+    number[sum(leaves[: plan.split + 1]) - 1] = k
+    number[number == plan.drop] = plan.into
+    number[number == k] = plan.drop  # no leaf is left in cluster k where that was merged into another
+    return number
 
 
 def without_empty(rows: Rows, result: SearchResult) -> SearchResult:
@@ -282,18 +277,13 @@ class DensityConsensus(SearchConsensus):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters, exactly.
+    {n_clusters}
     n_init : int, default=10
         Number of k-means starts, as in `KMeansConsensus`; 0 leaves that start out.
     micro_clusters : int, "auto" or None, default="auto"
         Clusters of the over-segmentation; None leaves that start out. ``"auto"``: 100, or 5 * `n_clusters` when that
         is more.
-    init : array-like of shape (n_samples,), default=None
-        A partition to start from instead of these two.
-    max_iter : int, default=300
-        Largest number of passes of a k-means start, and of sweeps of one exchange.
-    {max_rounds} {n_trials} {partition_weights} {random_state} {engine} {verbose}
+    {init} {max_iter} {max_rounds} {partition_weights} {random_state} {engine} {verbose}
 
     Attributes
     ----------
@@ -359,19 +349,12 @@ class AgreementConsensus(SearchConsensus):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters.
+    {n_clusters}
     n_init : int, default=1
         Number of over-segmentations, at least one; the one with the best result is kept.
     micro_clusters : int or "auto", default="auto"
         Clusters of an over-segmentation. ``"auto"``: 100, or 5 * `n_clusters` when that is more.
-    init : array-like of shape (n_samples,), default=None
-        A partition to start from instead.
-    max_iter : int, default=300
-        Largest number of passes of an over-segmentation, and of sweeps of one exchange.
-    {max_rounds} {n_trials} {partition_weights} {random_state} {engine} {verbose}
-    at_most : bool, default=False
-        Allow fewer clusters when they agree better. Otherwise there are exactly `n_clusters`.
+    {init} {max_iter} {max_rounds} {partition_weights} {random_state} {engine} {verbose}
     min_cluster_size : int, default=2
         The search makes no cluster smaller than this, because NMI rewards clusters of single items, which mean
         nothing. Smaller clusters found by average linkage are kept.
@@ -404,22 +387,18 @@ class AgreementConsensus(SearchConsensus):
 
     def __init__(
         self, n_clusters: int = 8, *, n_init: int = 1, micro_clusters: Any = "auto", init: Any = None,
-        max_iter: int = 300, max_rounds: int = 50, n_trials: int = 8, partition_weights: Any = None,
-        random_state: Any = None, engine: Any = "auto", verbose: int = 0, at_most: bool = False,
-        min_cluster_size: int = 2,
+        max_iter: int = 300, max_rounds: int = 50, partition_weights: Any = None,
+        random_state: Any = None, engine: Any = "auto", verbose: int = 0, min_cluster_size: int = 2,
     ) -> None:  # fmt: skip
         super().__init__(
             n_clusters, n_init=n_init, micro_clusters=micro_clusters, init=init, max_iter=max_iter,
-            max_rounds=max_rounds, n_trials=n_trials, partition_weights=partition_weights, random_state=random_state,
-            engine=engine, verbose=verbose,
+            max_rounds=max_rounds, partition_weights=partition_weights, random_state=random_state, engine=engine,
+            verbose=verbose,
         )  # fmt: skip
-        self.at_most = at_most
         self.min_cluster_size = min_cluster_size
 
     def _goal(self, v: np.ndarray) -> AgreementGoal:
-        if not isinstance(self.at_most, (bool, np.bool_)):
-            raise TypeError(f"at_most must be True or False, got {self.at_most!r}.")
-        return AgreementGoal(v, check_integer(self.min_cluster_size, "min_cluster_size"), bool(self.at_most))
+        return AgreementGoal(v, check_integer(self.min_cluster_size, "min_cluster_size"))
 
     def _starts(self, search: Search, k: int) -> list[SearchResult]:
         if search.micro is None:

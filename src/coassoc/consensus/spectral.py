@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, diags_array
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from ..core.checks import check_integer, seed_from, stream
+from ..core.checks import seed_from, stream
 from ..core.counts import Counts, Layout
 from ..core.objectives import EmbeddingObjective, lengths_of, round_vectors
 from ..engines import Fit, Rows, resolve
@@ -22,10 +22,10 @@ from ..ensemble.encode import distinct_rows
 from ..ensemble.generate import one_thread
 from ..metrics.membership import THETA, uncertainty_from_overlap
 from .base import PredictMixin, inherit_docs
+from .linkage import SQUARES, jaccard_graph, walk_similarity
 from .lloyd import lloyd, seed_rows, unit_weights, warn_if_fewer, with_fewer_clusters
 from .metis import place_items, vote_table
 from .micro import local_rows, sampled_codes
-from .similarity import SQUARES, jaccard_graph, walk_similarity
 
 MOST_LABELS = 1 << 21  # labels (items times partitions) in the sample; with fewer, all items are in it
 MOST_CODES = 4096  # base clusters up to which their overlap is an array; above, products with sparse matrices
@@ -50,16 +50,12 @@ class SpectralConsensus(PredictMixin):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters in the consensus.
     n_init : int, default=10
         Starts of k-means on a sample of the items, of which the best goes on to all items.
     max_iter : int, default=10
         Passes over all items at most. They begin where k-means on the sample ended, so a few are enough.
     random_state : int, Generator, RandomState or None, default=None
         Seed. The same integer gives the same labels on every engine of one machine; eigenvectors may differ elsewhere.
-    verbose : int, default=0
-        Print the size of the sample, the passes over all items and the loss.
 
     Attributes
     ----------
@@ -225,7 +221,7 @@ class ECPCS(SpectralConsensus):
     r"""Consensus from random walks over base clusters.
 
     A random walk moves between base clusters with probabilities proportional to their Jaccard index. The
-    trajectory of a base cluster lays its 1..t-step distributions side by side; two base clusters are as alike as the
+    trajectory of a base cluster lays its 1..20-step distributions side by side; two base clusters are as alike as the
     cosine :math:`Z_{fg}` of their trajectories. The leading eigenvectors of the normalised graph :math:`Z` embed the
     base clusters. k-means groups them into meta-clusters, and an item starts in the meta-cluster that holds most of its
     labels (a meta-cluster without items is placed on the item with the fewest votes). From there the items are
@@ -238,8 +234,6 @@ class ECPCS(SpectralConsensus):
     n_init : int, default=10
         Starts of k-means on the base clusters.
     {max_iter} {random_state} {engine} {verbose}
-    steps : int, default=20
-        Length t of the walks.
 
     Attributes
     ----------
@@ -266,17 +260,8 @@ class ECPCS(SpectralConsensus):
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(
-        self, n_clusters: int = 8, *, n_init: int = 10, max_iter: int = 10, random_state: Any = None,
-        engine: Any = "auto", verbose: int = 0, steps: int = 20,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            n_clusters, n_init=n_init, max_iter=max_iter, random_state=random_state, engine=engine, verbose=verbose,
-        )  # fmt: skip
-        self.steps = steps
-
     def _embedding(self, sample: Sample, k: int, rng: np.random.Generator) -> np.ndarray:
-        steps, d = check_integer(self.steps, "steps"), sample.layout.n_codes
+        d = sample.layout.n_codes
         need = SQUARES * 8 * d * d
         if need > _MAX_BYTES:
             raise ValueError(
@@ -284,7 +269,7 @@ class ECPCS(SpectralConsensus):
                 "use LWGP or HBGF, or partitions with fewer clusters."
             )
         used = np.flatnonzero(np.diagonal(sample.overlap))
-        similarity = walk_similarity(jaccard_graph(sample.overlap[np.ix_(used, used)]), steps)
+        similarity = walk_similarity(jaccard_graph(sample.overlap[np.ix_(used, used)]))
         vectors = np.zeros((d, min(k, len(used))))
         vectors[used], self.eigenvalues_ = graph_vectors(similarity, k, rng)
         lengths = lengths_of(vectors)[:, None]
@@ -326,8 +311,8 @@ class Sample:
 
     @cached_property
     def indicator(self) -> csr_array:
-        """H of the sample."""
-        return indicator(self.codes, self.layout)
+        """H of the sample, as float64."""
+        return csr_array(Ensemble.from_codes(self.codes, self.layout.n_clusters).one_hot())
 
     def uncertainty(self, theta: float) -> np.ndarray:
         """ECI of every base cluster (d,)."""
@@ -380,7 +365,8 @@ class StartRows:
 
     def __init__(self, codes: np.ndarray, copies: np.ndarray, layout: Layout):
         self.codes, self.copies, self.layout = codes, copies, layout
-        self.indicator = indicator(codes, layout)
+        self.ensemble = Ensemble.from_codes(codes, layout.n_clusters)
+        self.indicator = csr_array(self.ensemble.one_hot())
 
     def even(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors (d, q), each divided by the harmonic mean length of its items, which then count about the same."""
@@ -395,7 +381,7 @@ class StartRows:
     @cached_property
     def rows(self) -> Rows:
         """These rows, loaded here."""
-        return resolve("auto").load(Ensemble.from_codes(self.codes, self.layout.n_clusters), self.copies)
+        return resolve("auto").load(self.ensemble, self.copies)
 
     def best(self, objective: EmbeddingObjective, k: int, n_init: int, seed: int) -> Counts:
         """Counts of the best of `n_init` starts after a few passes."""
@@ -452,11 +438,6 @@ def graph_vectors(graph: np.ndarray, k: int, rng: np.random.Generator) -> tuple[
     full = np.zeros((len(graph), vectors.shape[1]))
     full[used] = scale[:, None] * vectors
     return full, values
-
-
-def indicator(codes: np.ndarray, layout: Layout) -> csr_array:
-    """Rows of H for rows of codes, as float64."""
-    return csr_array(Ensemble.from_codes(codes, layout.n_clusters).one_hot())
 
 
 def leading_eigenvectors(

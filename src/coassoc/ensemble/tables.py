@@ -289,12 +289,3 @@ def ids_of(table: Any) -> np.ndarray | None:
         return None
     values = index.to_numpy()
     return None if values.dtype.kind == "i" and (values == np.arange(len(values))).all() else values
-
-
-def as_series(values: Any, X: Any, kind: str, name: str) -> Any:
-    """Values of the items as a Series; in pandas under the index of `X`, or the ids of an ensemble."""
-    package = _frame_package(kind)
-    if kind == "polars":
-        return package.Series(name, values)
-    index = X.index if hasattr(X, "iloc") else getattr(X, "item_ids", None)
-    return package.Series(values, index=index, name=name)

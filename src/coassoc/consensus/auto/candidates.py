@@ -13,9 +13,8 @@ from scipy.sparse.csgraph import connected_components
 
 from ...core.checks import stream
 from ...core.counts import Counts, Layout
-from ..linkage import Merges, agglomerate
+from ..linkage import Merges, agglomerate, cluster_sums
 from ..micro import MicroClusters
-from ..similarity import cluster_sums
 
 THETA = 0.4  # local weights are exp(-entropy / THETA), the constant of the literature
 _STARTS, _PASSES = 10, 50  # k-means

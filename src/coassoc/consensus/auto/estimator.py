@@ -23,7 +23,7 @@ from ..base import ConsensusEstimator, PredictMixin, inherit_docs, look_up, mark
 from ..lloyd import warn_if_fewer
 from ..merge import merged_counts
 from ..micro import local_rows
-from ..registry import find_method, make_method
+from ..registry import make_method, named_method
 from .candidates import CANDIDATES, LINKAGES, MicroFits
 from .evidence import Evidence, gather_evidence, marked, without_noise
 from .members import agreement
@@ -231,12 +231,12 @@ class Consensus(PredictMixin, ConsensusEstimator):
         self
         """
         self._fit(X, sample_weight, features)
-        return self._frame_results(X)
+        return self
 
     def _fit(self, X: Any, sample_weight: Any, features: Any = None) -> None:
         asked = check_n_clusters(self.n_clusters)
         if self.method not in ("auto", *CANDIDATES):
-            find_method(self.method)
+            named_method(self.method)
         least = self._smallest_cluster()
         seed = seed_from(self.random_state)
         # one thread of BLAS: the matrices are small, and the labels must not depend on the number of threads
