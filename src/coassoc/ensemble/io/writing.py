@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -288,9 +288,10 @@ def check_outputs(
     options `folders` name new folders.
     """
     read = [source for source in inputs if source is not None and str(source) != "-"]
-    written = {option: path for option, path in outputs.items() if path is not None and str(path) != "-"}
     before: dict[str, Any] = {}
-    for option, path in written.items():
+    for option, path in outputs.items():
+        if path is None or str(path) == "-":
+            continue
         for source in read:
             if _same_file(path, source):
                 raise ValueError(f"{option} {path} is also an input, which it would replace; choose another name.")
@@ -332,47 +333,47 @@ def new_folder(path: Any) -> Iterator[Path]:
 
 
 def check_writable(path: Any, *, force: bool = False) -> None:
-    """Refuse an output that exists (unless `force`), is not a regular file, or is in a folder that cannot be used."""
+    """Refuse an output that exists (unless `force`), is not a regular file, or is where no file can be written."""
     if not str(path):
         raise ValueError("the name of an output file must not be empty.")
-    target = Path(path)
-    folder = _real(target).parent
+    target, folder = Path(path), _real(path).parent
     try:
         mode = os.stat(target).st_mode
     except (FileNotFoundError, NotADirectoryError):
         if not folder.is_dir():
-            what = "is not a folder" if folder.exists() else "does not exist; create it first"
-            raise FileNotFoundError(f"{target} cannot be written: the folder {str(target.parent)!r} {what}.") from None
+            missing = f"there is no folder {str(target.parent)!r}; create it first"
+            raise FileNotFoundError(f"{target} cannot be written: {missing}.") from None
     else:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, "is a folder", str(target))
         if not stat.S_ISREG(mode):
-            kind = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}.get(stat.S_IFMT(mode), "a device")
-            raise ValueError(f"{target} is {kind}; name a regular file, or - for standard output.")
+            raise ValueError(f"{target} is not a regular file; name one, or - for standard output.")
         if not force:
             raise FileExistsError(f"{target} already exists; choose another name, or pass force=True (--force).")
-        if not _may(target, os.W_OK):
-            raise PermissionError(f"{target} is read-only; change its mode, or choose another name.")
-    if not _may(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"{target} cannot be written: no permission to create files in {str(target.parent)!r}.")
+    for place in (target, folder):
+        if place.exists() and not os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise PermissionError(errno.EACCES, "no permission to write", str(place))
 
 
 @contextmanager
 def replacing(path: Any, *, force: bool = False) -> Iterator[Path]:
     """Yield a temporary path to write to; rename it to `path` at the end, or delete it after an error.
 
-    A link is followed. A replaced file keeps its mode and, where possible, its owner. An existing file is refused
-    unless `force`.
+    A link is followed. A replaced file keeps its mode. An existing file is refused unless `force`.
     """
     check_writable(path, force=force)
     target = _real(path)
     partial = _temporary(target)
     try:
-        _create(partial, target)
+        mode = stat.S_IMODE(os.stat(target).st_mode) if target.exists() else None
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else 0o600))
+        if mode is not None:  # from the start, so that the content is never more readable than in the end
+            os.chmod(partial, mode)
         yield partial
         with open(partial, "r+b") as written:  # Windows flushes files that are open for writing only
             os.fsync(written.fileno())
-        _publish(partial, target, force)
+        check_writable(path, force=force)  # another process may have made the file meanwhile
+        os.replace(partial, target)
     except OSError as error:
         # about the path that the user gave; libraries may name the temporary one without a number
         foreign = error.filename is not None and partial.name not in str(error.filename)
@@ -387,33 +388,6 @@ def replacing(path: Any, *, force: bool = False) -> Iterator[Path]:
 def _temporary(target: Path) -> Path:
     """A hidden name without the suffix of a data format: left behind by ``kill -9`` it is never read as data."""
     return target.with_name(f".coassoc-{secrets.token_hex(8)}.part")
-
-
-def _create(partial: Path, target: Path) -> None:
-    """An empty file with the mode that the final one will have, so that its content is never more readable."""
-    old = os.stat(target) if target.exists() else None
-    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if old is None else 0o600))
-    if old is not None:
-        if hasattr(os, "chown"):
-            with suppress(OSError):  # a file of another user becomes ours
-                os.chown(partial, old.st_uid, old.st_gid)
-        os.chmod(partial, stat.S_IMODE(old.st_mode))
-
-
-def _publish(partial: Path, target: Path, force: bool) -> None:
-    if not force:
-        try:
-            os.link(partial, target)  # fails if another process has made the file since the check
-            return
-        except FileExistsError:
-            raise
-        except OSError:
-            pass  # no hard links on this file system
-    os.replace(partial, target)
-
-
-def _may(path: Path, mode: int) -> bool:
-    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _real(path: Any) -> Path:
