@@ -119,10 +119,9 @@ def _npys(kind: str) -> list[bytes]:
 
 def _npzs(kind: str) -> list[bytes]:
     table = _table()
-    stored = {"codes": table.astype("u1") % 3, "n_clusters": np.array([3, 3, 2]), "names": np.array(["a", "b", "c"]),
-              "labels": np.array(["0", "1", "2", "x", "y", "z", "'1", "NA"]), "item_ids": np.array(list("uvwxyz")),
-              "classes": table[:, 0]}  # fmt: skip
-    archives: list[dict] = [{"labels": table}, {"first": table[:, 0], "second": table[:, 2].astype(str)}, stored]
+    vectors = {"first": table[:, 0], "second": np.array(["0", "x", "", "NA", "'1", "x"])}
+    aside = {"item_ids": np.array(list("uvwxyz")), "classes": table[:, 1]}
+    archives: list[dict] = [{"labels": table}, vectors, vectors | aside]
     return [zipped({f"{name}.npy": npy(array) for name, array in arrays.items()}) for arrays in archives]
 
 
@@ -316,7 +315,7 @@ def _edit_npz(data: bytes, rng) -> bytes:
         if edit == 0:
             members.pop(name, None)
         elif edit == 1:
-            members[_pick(rng, ("codes.npy", "n_clusters.npy", "labels.npy", "item_ids.npy", "../x.npy"))] = members[
+            members[_pick(rng, ("classes.npy", "item_ids.npy", "../x.npy"))] = members[
                 _pick(rng, list(members))
             ]
         elif edit == 2:

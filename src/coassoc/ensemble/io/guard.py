@@ -36,7 +36,7 @@ PATIENCE = 12  # times as long may an answer take by the clock, since other prog
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 _ENVIRONMENT |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "PYTHONWARNINGS": "ignore"}
 _ERRORS = {kind.__name__: kind for kind in (ImportError, ValueError, OSError, RuntimeError)}
-_DESCRIBED = ("names", "n_rows", "id_name", "class_name", "guess_ids", "guess", "inspect", "notes")
+_DESCRIBED = ("names", "n_rows", "id_name", "class_name", "guess_ids", "guess", "notes")
 # HDF5 tells of a lack of memory in words, and calls a damaged address "past end of allocation"
 _NO_MEMORY = re.compile("malloc|realloc|allocate|(?<!past end of )allocation|out of memory|bad_alloc")
 

@@ -95,7 +95,7 @@ def _chosen(table: Table) -> list[str]:
 
 def look(roles: Roles, table: Table, batches: Sequence[Any]) -> Roles:
     """The same roles without columns that hold no clustering, judged by the first rows, those of `batches`."""
-    if table.options.columns is not None or not table.inspect:
+    if table.options.columns is not None:
         return roles
     values: dict[str, list[Any]] = {name: [] for name in roles.partitions}
     left, name = HEAD_ROWS, table.path.name

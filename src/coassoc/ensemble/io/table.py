@@ -100,7 +100,6 @@ class Table:
     is_text = False  # whether files may be gzip-compressed and written to standard output
     by_rows = False  # whether any rows can be read alone: `where` is the first one and their number
     in_folders = False  # whether a folder of such files is one table
-    keeps_names = True  # whether columns are known by names that could also mean ids or classes
     one_array = False  # whether it holds one column, or a table without names, ids and classes
     replaces = False  # whether `append` can replace a column of the source
     # class methods, where files are written:
@@ -116,7 +115,6 @@ class Table:
     class_name: str | None = None
     guess_ids = True  # whether a column may be taken for ids because of its name
     guess: list[str] | None = None  # partitions when the user names none: every column when None; [] is an error
-    inspect = True  # whether columns may turn out to be no clusterings
     notes: Sequence[str] = ()  # what the user should know, for warnings
     hint = ""  # what may be wrong with the columns, for errors
     array: np.ndarray | None = None  # the whole table where it needs no reading

@@ -204,18 +204,14 @@ def _names(ensemble: Ensemble, found: Format) -> list[str]:
     """Names of the columns; refuses names that a reader would take for something else."""
     names = list(ensemble.names)
     wrong = {name for name in names if names.count(name) > 1}
-    if found.keeps_names:
+    if not found.one_array:
         if names == [str(j) for j in range(len(names))]:
             return [f"partition_{name}" for name in names]
-        wrong |= {name for name in names if name == "" or is_class_name(name) or "\x00" in name}
+        wrong |= {name for name in names if name in ("", "item_ids") or is_class_name(name) or "\x00" in name}
         wrong |= set(class_names(names)) | ({"id"} & set(names) if ensemble.item_ids is not None else set())
         wrong |= {name for name in names[:1] if is_id_name(name)} if ensemble.item_ids is None else set()
     if wrong:
-        able = " or ".join(known.name for known in several() if not known.keeps_names)
-        raise ValueError(
-            f"names must differ, and must not be read as ids or classes: rename {listing(sorted(wrong))}, or write "
-            f"{able}, which stores any names."
-        )
+        raise ValueError(f"names must differ, and must not be read as ids or classes: rename {listing(sorted(wrong))}.")
     return names
 
 
