@@ -39,7 +39,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
     from .engines.config import show_config as show_config
     from .ensemble import Ensemble as Ensemble
     from .ensemble import make_ensemble as make_ensemble
-    from .ensemble import make_ensemble_large as make_ensemble_large
     from .ensemble import read_ensemble as read_ensemble
     from .ensemble import write_ensemble as write_ensemble
     from .ensemble import write_labels as write_labels
@@ -64,9 +63,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; at run time names are i
 
 # package -> the public names it exports; imported on first use, so that `import coassoc` is quick
 _EXPORTED_BY = {
-    "ensemble": (
-        "Ensemble", "read_ensemble", "write_ensemble", "write_labels", "make_ensemble", "make_ensemble_large",
-    ),
+    "ensemble": ("Ensemble", "read_ensemble", "write_ensemble", "write_labels", "make_ensemble"),
     "consensus": (
         *(method.class_name for method in METHODS.values()),
         "ConsensusEstimator", "load", "select_k", "stable_leiden",

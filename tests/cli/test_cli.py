@@ -1,11 +1,10 @@
-"""The command line as a program: help, exit codes, one-sentence errors, completion, quick start."""
+"""The command line as a program: help, exit codes, one-sentence errors."""
 
 from __future__ import annotations
 
 import io
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -69,8 +68,8 @@ def test_a_fault_of_ours_says_so(monkeypatch, capsys):
     def broken(args):
         raise ZeroDivisionError("oh no")
 
-    monkeypatch.setattr(load("completion"), "run", broken)
-    assert main(["completion", "bash"]) == 1
+    monkeypatch.setattr(load("compare"), "run", broken)
+    assert main(["compare", "labels.csv"]) == 1
     said = capsys.readouterr().err
     assert "internal error, ZeroDivisionError: oh no" in said
     assert "--debug" in said
@@ -115,39 +114,3 @@ def test_names_from_files_reach_the_terminal_escaped(tmp_path, capsys):
 def test_json_has_no_nan(capsys):
     say_json({"a": np.float64("nan"), "b": [np.arange(2), np.float32(0.5)], "c": Path("x")}, indent=None)
     assert capsys.readouterr().out == '{"a": null, "b": [[0, 1], 0.5], "c": "x"}\n'
-
-
-# -- completion ------------------------------------------------------------------------------------------------
-
-
-def complete_bash(tmp_path, words: list[str]) -> list[str]:
-    pytest.importorskip("shtab", reason="shtab is not installed (pip install coassoc[cli])")
-    script = tmp_path / "c.bash"
-    if not script.exists():
-        script.write_text(coassoc("completion", "bash").stdout)
-    listed = " ".join(f'"{word}"' for word in words)
-    state = f"COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}"
-    probe = f"source {script}; {state}; _shtab_coassoc; echo ${{COMPREPLY[@]}}"
-    done = subprocess.run(["bash", "-c", probe], capture_output=True, text=True, cwd=tmp_path, check=True)
-    return done.stdout.split()
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_bash_completes_commands_options_choices_and_files(tmp_path):
-    (tmp_path / "labels.csv").write_text("")
-    assert "report" in complete_bash(tmp_path, ["coassoc", "re"])
-    assert complete_bash(tmp_path, ["coassoc", "fit", "--excl"]) == ["--exclude"]
-    assert complete_bash(tmp_path, ["coassoc", "fit", "--missing", "s"]) == ["singletons"]
-    assert complete_bash(tmp_path, ["coassoc", "completion", ""]) == ["bash", "zsh", "fish"]
-    assert complete_bash(tmp_path, ["coassoc", "fit", "lab"]) == ["labels.csv"]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts_name_every_command(shell, capsys, tmp_path):
-    pytest.importorskip("shtab", reason="shtab is not installed (pip install coassoc[cli])")
-    assert main(["completion", shell]) == 0
-    text = capsys.readouterr().out
-    assert all(name in text for name in COMMANDS)
-    if shutil.which(shell):
-        (tmp_path / "script").write_text(text)
-        subprocess.run([shell, "-n", str(tmp_path / "script")], check=True)

@@ -31,7 +31,6 @@ COMMANDS = {
     "compare": "run several consensus methods side by side",
     "select-k": "how many clusters the ensemble supports",
     "report": "one self-contained HTML page about an ensemble and its consensus",
-    "completion": "print the completion script of a shell",
 }
 _FORMAT = argparse.RawDescriptionHelpFormatter
 OK, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143

@@ -15,7 +15,7 @@ from ..core.checks import check_choice, check_integer, seed_from, stream
 from ..core.counts import smallest_unsigned
 from ..engines import Engine, Rows
 from ..ensemble import Ensemble
-from ..ensemble.threads import one_thread
+from ..ensemble.generate import one_thread
 from ..metrics.labels import check_copies
 from ..metrics.membership import THETA
 from .base import ConsensusEstimator, host_ensemble, inherit_docs, look_up, mark_unlabelled, where_codes_are

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.checks import check_integer, seed_from
 from ..ensemble import Ensemble
-from ..ensemble.generate import check_clusterers, check_columns, fit_partition, partition_seeds, plan, run_partitions
-from ..ensemble.threads import one_thread
+from ..ensemble.generate import check_clusterers, check_columns, one_thread, plan, run_partitions
 from ..metrics import density
 from ..metrics.profiles import ProfileMixin
 from .auto.estimator import Consensus
@@ -164,9 +163,8 @@ class ConsensusClustering(SaveMixin, ProfileMixin, ClusterMixin, BaseEstimator):
         clusterers = check_clusterers(self.clusterer, self.n_init)
         fractions = self.feature_fraction, self.sample_fraction
         recipe = plan(X.shape, self.base_n_clusters, k, clusterers, *fractions, "missing", None, "base_n_clusters")
-        seeds = partition_seeds(seed, n_partitions)
         vectors, self.base_models_, self.base_features_ = [], [], []
-        for labels, model, columns in run_partitions(fit_partition, X, recipe, seeds, self.n_jobs):
+        for labels, model, columns in run_partitions(X, recipe, n_partitions, seed, self.n_jobs, keep_models=True):
             vectors.append(labels)
             self.base_models_.append(model)
             self.base_features_.append(columns)

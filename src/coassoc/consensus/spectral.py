@@ -18,8 +18,8 @@ from ..core.counts import Counts, Layout
 from ..core.objectives import EmbeddingObjective, lengths_of, round_vectors
 from ..engines import Fit, Rows, resolve
 from ..ensemble import Ensemble
+from ..ensemble.generate import one_thread
 from ..ensemble.rows import distinct_rows
-from ..ensemble.threads import one_thread
 from ..metrics.membership import THETA, uncertainty_from_overlap
 from .base import PredictMixin, inherit_docs
 from .lloyd import lloyd, seed_rows, unit_weights, warn_if_fewer, with_fewer_clusters

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from .ensemble import Ensemble as Ensemble
     from .ensemble import check_ensemble as check_ensemble
     from .generate import make_ensemble as make_ensemble
-    from .generate import make_ensemble_large as make_ensemble_large
     from .io.reading import read_ensemble as read_ensemble
     from .io.writing import write_ensemble as write_ensemble
     from .io.writing import write_labels as write_labels
@@ -23,7 +22,6 @@ _MODULES = {
     "DeviceEnsemble": "gpu",  # Ensemble(array on a GPU) makes one
     "StoredEnsemble": "stored",  # Ensemble(path) makes one
     "make_ensemble": "generate",
-    "make_ensemble_large": "generate",
     "read_ensemble": "io.reading",
     "write_ensemble": "io.writing",
     "write_labels": "io.writing",

@@ -1,14 +1,13 @@
-"""Features in, clusterings out: how an ensemble is made when there is none yet, in memory or from file to file."""
+"""Features in, clusterings out: how an ensemble is made when there is none yet."""
 
 from __future__ import annotations
 
 import math
 import numbers
-import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,6 @@ import numpy as np
 # scikit-learn and joblib are imported where they are used: reading labels needs neither
 from ..core.checks import check_choice, check_integer, seed_from
 from .ensemble import Ensemble
-from .io.arrow import ParquetTable
-from .io.coding import FileBlock, batches_in
-from .io.reading import features_in, numbers_in
-from .io.table import naming, pa
-from .io.writing import check_writable, replacing
-from .stored import StoredEnsemble
-from .threads import one_thread
 
 _CHUNK_BYTES = 1 << 26  # rows are labelled in pieces of about this size
 
@@ -37,27 +29,6 @@ class Recipe:
     n_features: int
     n_rows: int
     predict_rest: bool
-
-
-@dataclass(frozen=True)
-class Model:
-    """The base clusterer of one partition with its random choices and, once fitted, the labels of its rows."""
-
-    estimator: Any
-    columns: np.ndarray | None  # None: every feature
-    rows: np.ndarray | None  # None: every row
-    labels: Any = None
-
-    def label(self, X: Any, start: int) -> np.ndarray:
-        """Labels of a block of rows, the first of which is row `start`."""
-        if self.rows is None:
-            return self.labels[start : start + X.shape[0]]
-        with one_thread():
-            labels = np.asarray(self.estimator.predict(X if self.columns is None else X[:, self.columns]))
-        labels = labels.astype(np.int64)
-        first, last = np.searchsorted(self.rows, [start, start + X.shape[0]])
-        labels[self.rows[first:last] - start] = self.labels[first:last]
-        return labels
 
 
 def make_ensemble(
@@ -103,7 +74,7 @@ def make_ensemble(
         What becomes of the other rows: no label in that clustering, or the label ``predict`` gives them.
     fit_sample : int, optional
         For large n: fit each clustering on this many random rows and label the rest by ``predict``, a chunk of rows
-        at a time. Not together with `sample_fraction`.
+        at a time, so that `X` may be a memory map. Not together with `sample_fraction`.
     n_init : int, default=10
         Restarts of the default k-means; the one with the least inertia is kept.
     n_jobs : int, optional
@@ -130,10 +101,10 @@ def make_ensemble(
     clusterers = check_clusterers(clusterer, n_init)
     fractions = feature_fraction, sample_fraction, unsampled, fit_sample
     recipe = plan(X.shape, n_clusters, n_classes, clusterers, *fractions)
-    seeds = partition_seeds(random_state, n_partitions)
+    partitions = run_partitions(X, recipe, n_partitions, random_state, n_jobs)
 
     def columns() -> Iterator[tuple[np.ndarray, None]]:
-        for done, labels in enumerate(run_partitions(_labels_of_partition, X, recipe, seeds, n_jobs), 1):
+        for done, (labels, _, _) in enumerate(partitions, 1):
             yield labels, None
             if progress is not None:
                 progress(done, n_partitions)
@@ -141,110 +112,21 @@ def make_ensemble(
     return Ensemble.from_columns([str(j) for j in range(n_partitions)], columns(), X.shape[0])
 
 
-def make_ensemble_large(
-    features: Any,
-    output: str | os.PathLike,
-    n_partitions: int = 20,
-    n_clusters: int | tuple[int, int] | None = None,
-    *,
-    fit_sample: int = 50_000,
-    clusterer: Any = None,
-    feature_fraction: float = 1.0,
-    n_init: int = 10,
-    random_state: Any = None,
-    columns: Sequence[str] | None = None,
-    force: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> StoredEnsemble:
-    """Many clusterings of items whose features are in a file: fitted on samples, the rest labelled block by block.
+# -- running ---------------------------------------------------------------------------------------------------
 
-    The labels are those of ``make_ensemble(X, fit_sample=fit_sample, ...)`` with the same seed, without ever holding
-    more than the samples and one block. One pass over the features picks the sampled rows, another labels.
 
-    Parameters
-    ----------
-    features : path
-        File, or folder of files, of numbers, in a format that says how many rows there are (not text). It is trusted.
-    output : path
-        Parquet file of labels to write, one column per partition.
-    n_partitions, n_clusters, clusterer, feature_fraction, n_init, random_state
-        As for `make_ensemble`.
-    fit_sample : int, default=50000
-        Rows each partition is fitted on, drawn anew for each.
-    columns : list of str, optional
-        Columns that are features; all of them when None.
-    force : bool, default=False
-        Overwrite the output.
-    progress : callable, optional
-        Called as ``progress(done, n_blocks)`` after each block.
+def run_partitions(
+    X: Any, recipe: Recipe, n_partitions: int, random_state: Any, n_jobs: int | None, *, keep_models: bool = False
+) -> Iterator[tuple[np.ndarray, Any, np.ndarray | None]]:
+    """Labels of each partition, its clusterer and the features that it saw (None: all of them), in order.
 
-    Returns
-    -------
-    StoredEnsemble
-        The written label table, opened.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> import numpy as np
-    >>> from coassoc.ensemble import make_ensemble_large
-    >>> X = np.random.default_rng(0).normal(size=(500, 3))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(os.path.join(folder, "X.npy"), X)
-    ...     make_ensemble_large(os.path.join(folder, "X.npy"), os.path.join(folder, "labels.parquet"), 4, (2, 5),
-    ...                         fit_sample=100, random_state=0)
-    Ensemble(500 items, 4 clusterings, stored in labels.parquet)
+    Clusterers may be large and come from another process: without `keep_models` they are None.
     """
-    source, target = features_in(features, columns or "*"), Path(output)
-    check_writable(target, force=force)
-    if source.n_rows is None:
-        raise ValueError(
-            f"features must be in a file that tells its number of rows, such as {ParquetTable.name}, got "
-            f"{source.what}; write them as one first."
-        )
-    sizes = [block.rows for block in source.blocks]
-    if sum(sizes) < 2:
-        raise ValueError(f"features must have at least two rows, got {sum(sizes)}.")
-    starts, shape = np.cumsum([0, *sizes[:-1]]).tolist(), (sum(sizes), len(source.names))
-    clusterers = check_clusterers(clusterer, n_init)
-    recipe = plan(shape, n_clusters, None, clusterers, feature_fraction, 1.0, "predict", fit_sample)
+    from joblib import Parallel, delayed
+
     seeds = partition_seeds(random_state, n_partitions)
-    drawn = [draw_partition(recipe, j, seed, shape) for j, seed in enumerate(seeds)]
-    samples: list[list[np.ndarray]] = [[] for _ in drawn]
-    for block, start in zip(source.blocks, starts):
-        X = _features(block, start)
-        for sample, model in zip(samples, drawn):
-            sample.append(X[_between(model.rows, start, len(X))])
-    models = [fit_model(model, np.concatenate(samples[j]), j) for j, model in enumerate(drawn)]
-    schema = pa.schema([(f"partition_{j}", pa.int32()) for j in range(n_partitions)])
-    with replacing(target, force=force) as partial, ParquetTable.writer(partial, schema) as writer:
-        for done, (block, start) in enumerate(zip(source.blocks, starts), 1):
-            X = _features(block, start)
-            labels = [model.label(X, start) for model in models]
-            writer.write_table(pa.table([pa.array(own.astype(np.int32)) for own in labels], schema=schema))
-            if progress is not None:
-                progress(done, len(starts))
-    return StoredEnsemble(target)
-
-
-def _features(block: FileBlock, start: int) -> np.ndarray:
-    """The numbers of a block, the first row of which is row `start`, validated."""
-    with naming(Path(block.piece.file)):
-        X = np.concatenate([
-            batch if isinstance(batch, np.ndarray) else numbers_in(batch, block.columns)
-            for batch in batches_in(block)
-        ])  # fmt: skip
-    X = np.ascontiguousarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
-    check_finite(X, start, "features")
-    return X
-
-
-def _between(rows: np.ndarray | None, start: int, size: int) -> np.ndarray | slice:
-    """Positions in a block of sampled rows; None stands for every row."""
-    if rows is None:
-        return slice(None)
-    first, last = np.searchsorted(rows, [start, start + size])
-    return rows[first:last] - start
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+    return parallel(delayed(_fit_partition)(X, recipe, j, seed, keep_models) for j, seed in enumerate(seeds))
 
 
 def partition_seeds(random_state: Any, n_partitions: int) -> list[np.random.SeedSequence]:
@@ -255,64 +137,10 @@ def partition_seeds(random_state: Any, n_partitions: int) -> list[np.random.Seed
     return [np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, j)) for j in range(n_partitions)]
 
 
-# -- running ---------------------------------------------------------------------------------------------------
-
-
-def run_partitions(function: Callable, X: Any, recipe: Recipe, seeds: Sequence, n_jobs: int | None) -> Iterator[Any]:
-    """``function(X, recipe, j, seed)`` of each partition j, in order, as they become known."""
-    from joblib import Parallel, delayed
-
-    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
-    return parallel(delayed(function)(X, recipe, j, seed) for j, seed in enumerate(seeds))
-
-
-def _labels_of_partition(X: Any, recipe: Recipe, j: int, seed: np.random.SeedSequence) -> np.ndarray:
-    """Labels of partition `j` alone: models may be large, and come from another process."""
-    return fit_partition(X, recipe, j, seed)[0]
-
-
-def fit_partition(
-    X: Any, recipe: Recipe, j: int, seed: np.random.SeedSequence
+def _fit_partition(
+    X: Any, recipe: Recipe, j: int, seed: np.random.SeedSequence, keep_model: bool
 ) -> tuple[np.ndarray, Any, np.ndarray | None]:
-    """Labels of partition `j`, the clusterer that gave them and the features it saw (None: all of them)."""
-    drawn = draw_partition(recipe, j, seed, X.shape)
-    model = fit_model(drawn, X if drawn.rows is None else X[drawn.rows], j)
-    if drawn.rows is None:
-        return model.labels, model.estimator, model.columns
-    labels = np.full(X.shape[0], -1, dtype=np.int64)
-    labels[drawn.rows] = model.labels
-    step = max(1, _CHUNK_BYTES // (8 * max(1, recipe.n_features)))
-    for start in range(0, X.shape[0], step) if recipe.predict_rest else ():
-        labels[start : start + step] = model.label(X[start : start + step], start)
-    return labels, model.estimator, model.columns
-
-
-def fit_model(drawn: Model, X: Any, j: int) -> Model:
-    """The clusterer of partition `j`, fitted on `X`, the rows it drew."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    estimator, seen = drawn.estimator, X if drawn.columns is None else X[:, drawn.columns]
-    # one thread: sums inside BLAS and OpenMP loops would otherwise depend on how many there are
-    with one_thread(), warnings.catch_warnings():
-        # fewer distinct rows than clusters: the ensemble's n_clusters tells
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = np.asarray(
-            estimator.fit_predict(seen) if hasattr(estimator, "fit_predict") else estimator.fit(seen).labels_
-        )
-    if labels.shape != (seen.shape[0],) or labels.dtype.kind not in "iu":
-        raise ValueError(
-            f"partition {j}: {type(estimator).__name__} must return one integer label per row "
-            f"({seen.shape[0]}), got {labels.dtype} of shape {labels.shape}."
-        )
-    if (labels < 0).all():
-        raise ValueError(
-            f"partition {j}: {type(estimator).__name__} labels no row at all (only noise); change its settings."
-        )
-    return replace(drawn, labels=labels.astype(np.int64))
-
-
-def draw_partition(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: tuple[int, int]) -> Model:
-    """The random choices of partition `j`, made in a fixed order; those that its clusterer knows are set there."""
+    """What `run_partitions` gives for partition `j`. Random choices are made in a fixed order."""
     from sklearn.base import clone
 
     rng = np.random.default_rng(seed)
@@ -320,13 +148,64 @@ def draw_partition(recipe: Recipe, j: int, seed: np.random.SeedSequence, shape: 
     settings = {"n_clusters": k, "n_components": k, "random_state": int(rng.integers(2**31))}
     estimator = clone(recipe.clusterers[j % len(recipe.clusterers)])
     estimator.set_params(**{name: settings[name] for name in settings.keys() & estimator.get_params(deep=False)})
-    columns = _some(rng, shape[1], recipe.n_features)
-    return Model(estimator, columns, _some(rng, shape[0], recipe.n_rows))
+    columns = _some(rng, X.shape[1], recipe.n_features)
+    rows = _some(rng, X.shape[0], recipe.n_rows)
+    labels = _fit_labels(estimator, _part(X, rows, columns), j)
+    if rows is not None:
+        of_sample, labels = labels, np.full(X.shape[0], -1, dtype=np.int64)
+        step = max(1, _CHUNK_BYTES // (8 * max(1, recipe.n_features)))
+        with one_thread():
+            for start in range(0, X.shape[0], step) if recipe.predict_rest else ():
+                part = slice(start, start + step)
+                labels[part] = estimator.predict(_part(X, part, columns))
+        labels[rows] = of_sample
+    return labels, estimator if keep_model else None, columns
+
+
+def _fit_labels(estimator: Any, X: Any, j: int) -> np.ndarray:
+    """Labels that the clusterer of partition `j` gives to the rows it is fitted on."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    # one thread: sums inside BLAS and OpenMP loops would otherwise depend on how many there are
+    with one_thread(), warnings.catch_warnings():
+        # fewer distinct rows than clusters: the ensemble's n_clusters tells
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        labels = np.asarray(estimator.fit_predict(X) if hasattr(estimator, "fit_predict") else estimator.fit(X).labels_)
+    if labels.shape != (X.shape[0],) or labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"partition {j}: {type(estimator).__name__} must return one integer label per row "
+            f"({X.shape[0]}), got {labels.dtype} of shape {labels.shape}."
+        )
+    if (labels < 0).all():
+        raise ValueError(
+            f"partition {j}: {type(estimator).__name__} labels no row at all (only noise); change its settings."
+        )
+    return labels.astype(np.int64)
+
+
+def _part(X: Any, rows: Any, columns: np.ndarray | None) -> Any:
+    """Some rows and columns of the features; None stands for all of them."""
+    X = X if rows is None else X[rows]
+    return X if columns is None else X[:, columns]
 
 
 def _some(rng: np.random.Generator, total: int, wanted: int) -> np.ndarray | None:
     """`wanted` of `total` indices in ascending order; None, and no draw, when that is all of them."""
     return np.sort(rng.choice(total, wanted, replace=False)) if wanted < total else None
+
+
+@cache
+def _controller() -> Any:
+    """Finding the loaded libraries takes milliseconds, so it is done once."""
+    import sklearn.cluster  # noqa: F401  so that its libraries are among those found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def one_thread(user_api: str | None = None) -> Any:
+    """A context in which BLAS ("blas"), OpenMP ("openmp") or both (None) use one thread."""
+    return _controller().limit(limits=1, user_api=user_api)
 
 
 # -- checking --------------------------------------------------------------------------------------------------
@@ -338,11 +217,16 @@ def _check_features(X: Any) -> Any:
     from sklearn.utils import check_array
 
     check_columns(X)
-    dtypes = [np.float64, np.float32]
-    options = {"accept_sparse": "csr", "dtype": dtypes, "ensure_min_samples": 2, "input_name": "X"}
+    options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "ensure_min_samples": 2, "input_name": "X"}
     X = check_array(X, ensure_all_finite=issparse(X), **options)
-    if not issparse(X):
-        check_finite(X, 0, "X")
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = issparse(X) or np.isfinite(X.sum()) or np.isfinite(X).all()  # the sum takes no memory
+    if not finite:
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        raise ValueError(
+            f"X must not contain NaN or infinity: row {row}, column {column} is {X[row, column]}; fill "
+            "missing cells first, for example with sklearn.impute.SimpleImputer."
+        )
     return X
 
 
@@ -357,17 +241,6 @@ def check_columns(X: Any) -> None:
             f"X must hold numbers, but these columns hold words: {', '.join(odd[:8])}. Leave them out, or code them: "
             "make_pipeline(make_column_transformer((OneHotEncoder(), [...]), remainder=StandardScaler()), "
             "ConsensusClustering(...)). coassoc.profile(labels, X) takes them as they are."
-        )
-
-
-def check_finite(X: np.ndarray, start: int, name: str) -> None:
-    """Refuse NaN and infinity in some rows, the first of which is row `start`."""
-    bad = ~np.isfinite(X)
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise ValueError(
-            f"{name} must not contain NaN or infinity: row {start + row}, column {column} is {X[row, column]}; fill "
-            "missing cells first, for example with sklearn.impute.SimpleImputer."
         )
 
 
@@ -423,9 +296,7 @@ def plan(
     return Recipe(clusterers, low, high, math.ceil(feature_fraction * n_features), n_rows, predict_rest)
 
 
-def _check_range(
-    n_clusters: Any, n_classes: int | None, n_samples: int, n_rows: int, name: str
-) -> tuple[int, int]:  # fmt: skip
+def _check_range(n_clusters: Any, n_classes: int | None, n_samples: int, n_rows: int, name: str) -> tuple[int, int]:
     """Both ends of the range that k is drawn from, given by the user as the argument `name`."""
     if n_clusters is None:
         low = 2 if n_classes is None else check_integer(n_classes, "n_classes")

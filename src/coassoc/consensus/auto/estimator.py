@@ -15,9 +15,9 @@ from ...core.objectives import KMeansObjective, fix_table
 from ...engines import Labelling, Rows
 from ...ensemble import Ensemble
 from ...ensemble.ensemble import is_on_gpu
+from ...ensemble.generate import one_thread
 from ...ensemble.gpu import beside
 from ...ensemble.io.coding import is_dask
-from ...ensemble.threads import one_thread
 from ...metrics.labels import check_copies, fill_missing
 from ..base import ConsensusEstimator, PredictMixin, look_up, mark_unlabelled, on_host
 from ..lloyd import warn_if_fewer

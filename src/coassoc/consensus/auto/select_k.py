@@ -14,7 +14,7 @@ from ...core.checks import check_choice, check_integer, seed_from, stream
 from ...core.counts import cluster_densities, mean_density
 from ...engines import resolve
 from ...ensemble import Ensemble, check_ensemble, make_ensemble
-from ...ensemble.threads import one_thread
+from ...ensemble.generate import one_thread
 from .evidence import gather_evidence
 
 REFERENCES = ("auto", "gaussian", "permuted")
