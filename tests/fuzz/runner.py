@@ -24,7 +24,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from coassoc.ensemble.io import guard
-from coassoc.ensemble.io.table import TooLarge
+from coassoc.ensemble.io.formats import TooLarge
 from fuzz import mutants
 
 # what reads a file: read_ensemble, Ensemble(path) which leaves the labels in the file, or load for models

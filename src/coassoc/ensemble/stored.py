@@ -18,8 +18,8 @@ from ..engines.stream import Stream
 from .encode import check_missing_rule
 from .ensemble import Ensemble
 from .io.coding import Coding, DaskSource, Source, is_dask
+from .io.formats import Options, naming
 from .io.reading import LabelFile
-from .io.table import Options, naming
 from .rows import are_codes
 from .tables import Vocabulary
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 
 import coassoc as ca
 from coassoc.cli import main
+from coassoc.ensemble import StoredEnsemble
 from oracle import label_rows as rows
 
 RNG = np.random.default_rng(5)
@@ -117,6 +119,23 @@ def test_a_named_pipe_is_refused_at_once(tmp_path):
     for read in (ca.read_ensemble, ca.Ensemble):
         with pytest.raises(ValueError, match="pipe"):
             read(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "arrow", "h5ad", "npy", "npz"])
+def test_pieces_read_alone_as_on_a_cluster_give_the_codes_of_the_whole(tmp_path, monkeypatch, suffix, ensemble):
+    pytest.importorskip("h5py" if suffix == "h5ad" else "pyarrow")
+    monkeypatch.setattr("coassoc.ensemble.io.formats.BLOCK_ROWS", 30)
+    path = tmp_path / f"t.{suffix}"
+    ca.write_ensemble(path, ensemble)
+    if suffix == "parquet":
+        pq = pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pq.read_table(path), path, row_group_size=30)
+    stored = StoredEnsemble(path, columns=None if suffix == "npy" else NAMES)
+    blocks = pickle.loads(pickle.dumps(stored.source.blocks))
+    assert len(blocks) == (3 if suffix in ("parquet", "h5ad", "npy") else 1)
+    sizes, _ = stored.source.tally(blocks, stored.names, "negative")
+    assert sizes == [block.rows or 80 for block in blocks]
+    assert (stored.scan().codes_of_blocks(blocks) == ensemble.codes).all()
 
 
 def test_leftovers_in_a_folder_are_not_data(tmp_path):

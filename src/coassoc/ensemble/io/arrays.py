@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Content, arrow_array, cell_of, record_batch
-from .table import DamagedFile, Options, Table, h5py
+from .coding import Content, arrow_array, cell_of, record_batch
+from .formats import DamagedFile, Options, Table, h5py
 
 
 class NpyTable(Table):
@@ -21,8 +21,8 @@ class NpyTable(Table):
     guarded, one_array, by_rows = False, True, True
     guess_ids = False  # columns have no names
 
-    def __init__(self, path: Path, options: Options):
-        super().__init__(path, options)
+    def __init__(self, path: Path, options: Options, file: Any = None):
+        super().__init__(path, options, file)
         try:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
         except ValueError as error:
@@ -93,8 +93,8 @@ class NpzTable(_Columns):
 
     name, suffixes, magic, guess_ids = "npz", (".npz",), (b"PK\x03\x04", b"PK\x05\x06"), False
 
-    def __init__(self, path: Path, options: Options):
-        super().__init__(path, options)
+    def __init__(self, path: Path, options: Options, file: Any = None):
+        super().__init__(path, options, file)
         arrays = self._load()
         aside = {name: arrays.pop(name) for name in ("item_ids", "classes") if name in arrays and len(arrays) > 1}
         tables = [name for name, array in arrays.items() if array.ndim == 2]
@@ -115,12 +115,12 @@ class NpzTable(_Columns):
         (self.n_rows,) = shapes.pop()
 
     @classmethod
-    def recognises(cls, path: Path) -> bool:
-        return path.suffix.lower() in ("", *cls.suffixes)
+    def recognises(cls, file: Any) -> bool:
+        return Path(file.name).suffix.lower() in ("", *cls.suffixes)
 
     def _load(self) -> dict[str, np.ndarray]:
         arrays = {}
-        with zipfile.ZipFile(self.path) as archive:
+        with zipfile.ZipFile(self.opened()) as archive:
             names = [name for name in archive.namelist() if name.endswith(".npy")]
             if not names:
                 raise ValueError(f"{self.path.name} holds no array; write it with numpy.savez(path, labels=table).")
@@ -180,8 +180,8 @@ class MatTable(_Columns):
     name, suffixes, magic = "mat", (".mat",), (b"MATLAB 5.0", b"MATLAB 7.3")  # 5 is also called 6 and 7
     packages, guess_ids = ("scipy.io", "pyarrow"), False
 
-    def __init__(self, path: Path, options: Options):
-        super().__init__(path, options)
+    def __init__(self, path: Path, options: Options, file: Any = None):
+        super().__init__(path, options, file)
         found = {name: matrix for name, matrix in _matrices(path) if matrix.ndim == 2 and matrix.size}
         vectors = {name: matrix.ravel() for name, matrix in found.items() if min(matrix.shape) == 1 < matrix.size}
         tables = {name: matrix for name, matrix in found.items() if min(matrix.shape) > 1}

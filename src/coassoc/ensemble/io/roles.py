@@ -19,7 +19,7 @@ import numpy as np
 from ..encode import Dictionary
 from ..tables import columns_of
 from .coding import batch_columns
-from .table import Table, listing
+from .formats import Table, listing
 
 ID_NAMES = ("", "id", "ids", "index", "item", "item_id", "barcode", "cell_barcode", "unnamed: 0", "__index_level_0__")
 CLASS_NAMES = ("class", "classes", "truth", "ground_truth", "target")

@@ -26,13 +26,23 @@ import numpy as np
 from ...engines.dask import on_blocks
 from ..encode import Dictionary, encode_column, label_array
 from ..ensemble import Ensemble
-from .cells import Content, arrow_array, ids_in
-from .coding import batches_in, is_dask
-from .formats import endings, find_format, format_called, formats, several, suffix_format
+from .coding import Content, arrow_array, batches_in, ids_in, is_dask
+from .formats import (
+    Format,
+    Options,
+    Package,
+    endings,
+    find_format,
+    format_called,
+    formats,
+    listing,
+    naming,
+    pa,
+    several,
+    suffix_format,
+)  # fmt: skip
 from .guard import append_guarded
 from .roles import class_names, is_class_name, is_id_name
-from .table import Format, Options, Package, listing, naming, pa
-from .text import TextTable
 
 pq: Any = Package("pyarrow.parquet")
 
@@ -157,8 +167,8 @@ def table_format(path: Any, format: str | None = None, source: Any = None) -> Fo
     able = [known for known in formats() if known.write]
     found = format_called(format) if format else suffix_format(Path(path))
     if str(path) == "-" and format is None:
-        origin = TextTable if source is None else find_format(Path(source))[1]
-        found = origin if origin.is_text else TextTable
+        origin = None if source is None else find_format(Path(source))[1]
+        found = origin if origin is not None and origin.is_text else format_called("csv")
     if found not in able:
         unknown = f"the name {Path(path).name!r} does not say which format to write"
         what = f"{found.name} files are read, not written" if found else unknown
@@ -246,29 +256,32 @@ def write_parts(folder: Any, columns: dict[str, Any], ensemble: Any) -> None:
     ]
     with new_folder(folder) as partial:
         paths = [partial.resolve() / f"part-{i:05}.parquet" for i in range(len(ids))]
-        on_blocks(_write_part, map(str, paths), [list(columns)] * len(ids), ids, *blocks)
+        names = [[ensemble.id_column, *columns]] * len(ids)
+        on_blocks(_write_part, map(str, paths), names, ids, *blocks)
         absent = [path.name for path in paths if not path.exists()]
         if absent:
             raise FileNotFoundError(f"the workers did not write to {str(folder)!r} as seen here; name a shared folder.")
 
 
 def _ids_of_blocks(ensemble: Any, sizes: Sequence[int]) -> list[Any]:
-    """The name of the column of ids and the blocks of the file that hold those of each block of labels, or None."""
+    """The ids of each block of labels, or the blocks of the file that hold them, or None."""
     name = ensemble.id_column
     if name is None:
         return [None] * len(sizes)
+    if ensemble.source.n_rows is None:  # text, which is not read in pieces
+        return np.split(ensemble.item_ids, np.cumsum(sizes)[:-1])
     blocks = [replace(block, columns=(name,)) for block in ensemble.source.blocks]
     cuts = np.searchsorted(np.cumsum([0, *(block.rows for block in blocks)]), np.cumsum([0, *sizes]))
-    return [(name, blocks[first:last]) for first, last in pairwise(cuts.tolist())]
+    return [blocks[first:last] for first, last in pairwise(cuts.tolist())]
 
 
 def _write_part(path: str, names: Sequence[str], ids: Any, *values: np.ndarray) -> None:
     rounded = [value.astype(float).round(4) if value.dtype.kind == "f" else value for value in values]
-    columns = dict(zip(names, map(arrow_array, rounded)))
+    columns = dict(zip(names[1:], map(arrow_array, rounded)))
+    if isinstance(ids, list):
+        ids = np.concatenate([ids_in(batch, names[0]) for block in ids for batch in batches_in(block)])
     if ids is not None:
-        name, blocks = ids
-        texts = np.concatenate([ids_in(batch, name) for block in blocks for batch in batches_in(block)])
-        columns = {name: pa.array(texts), **columns}
+        columns = {names[0]: pa.array(ids), **columns}
     pq.write_table(pa.table(columns), path)
 
 
