@@ -8,7 +8,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from itertools import chain
@@ -107,32 +107,11 @@ def read_ensemble(
     for i, path in enumerate(paths):
         if any(path.resolve() == other.resolve() for other in paths[:i]):
             raise ValueError(f"path names {path.name} twice; give each file once.")
-    parts = []
+    parts, rule = [], missing if len(paths) == 1 else "nan"
     for path in paths:
         with standard_input(format) if str(path) == "-" else nullcontext(path) as file:
-            opened = LabelFile(file, **options)
-            if [file] == paths:
-                return opened.ensemble(missing)
-            parts.append(opened.read())
-    with naming(paths[0]):
-        return (parts[0] if len(parts) == 1 else _join(parts, paths)).ensemble(missing)
-
-
-class _Part(NamedTuple):
-    """What one file says: named columns of labels, ids, classes."""
-
-    columns: dict[str, Dictionary]
-    ids: np.ndarray | None
-    classes: np.ndarray | None
-
-    @property
-    def n_rows(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def ensemble(self, missing: str) -> Ensemble:
-        ensemble = Ensemble.from_partitions(self.columns, missing=missing)
-        ensemble.item_ids, ensemble.classes = self.ids, self.classes
-        return ensemble
+            parts.append(LabelFile(file, **options).ensemble(rule))
+    return parts[0] if len(parts) == 1 else _join(parts, paths, missing)
 
 
 class LabelFile(Source):
@@ -146,17 +125,14 @@ class LabelFile(Source):
             self.table, self.format = open_table(path, Options(**options))
             for note in self.table.notes:
                 warnings.warn(note, stacklevel=4)
-            self.roles = roles_of(self.table)
-            batches = self._read(self.roles.all)
+            self.roles = named = roles_of(self.table)
+            batches = self._read(named.all)
             first = [next(batches)]
             while sum(map(len, first)) < HEAD_ROWS and (batch := next(batches, None)) is not None:
                 first.append(batch)
-            roles = look(self.roles, self.table, first)
-            self._started: Iterator[Any] | None = chain(first, batches)
-            if roles != self.roles:
-                batches.close()
-                self.roles, self._started = roles, None
-        self.kind, self.what, self.names, self.n_rows = "file", path.name, roles.partitions, self.table.n_rows
+            self.roles = look(named, self.table, first)
+            self._started: Iterator[Any] | None = chain(first, batches) if self.roles == named else None
+        self.kind, self.what, self.names, self.n_rows = "file", path.name, self.roles.partitions, self.table.n_rows
 
     @cached_property
     def blocks(self) -> list[FileBlock]:  # type: ignore[override]
@@ -164,7 +140,7 @@ class LabelFile(Source):
         columns, options = tuple(self.names), self.table.options
         return [FileBlock(self.format.name, columns, options, *piece) for piece in self.table.pieces()]
 
-    def _read(self, columns: list[str]) -> Generator[Any]:
+    def _read(self, columns: list[str]) -> Iterator[Any]:
         """Batches of some columns; columns of arrays get names where they play several parts."""
         named = self.table.array is not None and columns != self.roles.partitions
         for batch in self.table.batches(columns, self.roles.ids):
@@ -188,15 +164,13 @@ class LabelFile(Source):
         with naming(self.path):
             if self.table.array is not None and self.roles.all == self.table.names:
                 return Ensemble(self.table.array, missing=missing)
-            return self.read().ensemble(missing)
-
-    def read(self) -> _Part:
-        """What the file says."""
-        with naming(self.path):
             batches = list(self.batches(all_roles=True))
             self.table.close()
-            columns = gather(batches, self.roles.partitions)
-            return _Part(columns, *(self.aside(name, batches) for name in (self.roles.ids, self.roles.classes)))
+            ensemble = Ensemble.from_partitions(gather(batches, self.names), missing=missing)
+            ensemble.item_ids, ensemble.classes = (
+                self.aside(name, batches) for name in (self.roles.ids, self.roles.classes)
+            )
+            return ensemble
 
     def aside(self, name: str | None, batches: Iterable[Any] | None = None) -> np.ndarray | None:
         """The column of ids or of classes, read alone where no `batches` hold it."""
@@ -222,14 +196,13 @@ def check_ids(ids: np.ndarray, column: str) -> np.ndarray:
     return ids
 
 
-def _join(parts: list[_Part], paths: list[Path]) -> _Part:
+def _join(parts: list[Ensemble], paths: list[Path], missing: str) -> Ensemble:
     """Partitions of several files over the union of their items, in order of first appearance."""
-    with_ids = [part.ids is not None for part in parts]
-    ids = [range(part.n_rows) if part.ids is None else part.ids.tolist() for part in parts]
-    if any(with_ids) and not all(with_ids):
-        name = paths[with_ids.index(False)].name
-        raise ValueError(f"{name} has no ids while others do; name its id_column (--id).")
-    if not any(with_ids) and len(set(map(len, ids))) > 1:
+    without_ids = [path.name for part, path in zip(parts, paths) if part.item_ids is None]
+    ids = [range(len(part)) if part.item_ids is None else part.item_ids.tolist() for part in parts]
+    if 0 < len(without_ids) < len(parts):
+        raise ValueError(f"{without_ids[0]} has no ids while others do; name its id_column (--id).")
+    if without_ids and len(set(map(len, ids))) > 1:
         sizes = ", ".join(f"{path.name} {len(mine)}" for path, mine in zip(paths, ids))
         raise ValueError(f"files without ids must have the same number of rows, got {sizes}; name an id_column.")
     place: dict[str, int] = {}
@@ -237,17 +210,20 @@ def _join(parts: list[_Part], paths: list[Path]) -> _Part:
     columns, classes = {}, None
     stems, taken = [path.name.split(".")[0] for path in paths], Counter[str]()
     for stem, part, where in zip(stems, parts, rows):
-        for column, labels in part.columns.items():
+        for j, column in enumerate(part.names):
             # the name of the file, with that of the column when it has several or files share a name
-            name = stem if len(part.columns) == 1 and stems.count(stem) == 1 else f"{stem}:{column}"
+            name = stem if part.n_partitions == 1 and stems.count(stem) == 1 else f"{stem}:{column}"
             taken[name] += 1
             indices = np.full(len(place), -1, dtype=np.int64)
-            indices[where] = labels.indices
-            columns[name if taken[name] == 1 else f"{name}:{taken[name]}"] = Dictionary(indices, labels.labels)
+            indices[where] = part.partition(j)
+            columns[name if taken[name] == 1 else f"{name}:{taken[name]}"] = Dictionary(indices, part.categories[j])
         if part.classes is not None:
             classes = np.full(len(place), None, dtype=object) if classes is None else classes
             classes[where] = part.classes
-    return _Part(columns, np.array(list(place), dtype=object) if all(with_ids) else None, classes)
+    with naming(paths[0]):
+        ensemble = Ensemble.from_partitions(columns, missing=missing)
+    ensemble.item_ids, ensemble.classes = None if without_ids else np.array(list(place), dtype=object), classes
+    return ensemble
 
 
 @contextmanager
