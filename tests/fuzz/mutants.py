@@ -9,11 +9,15 @@ import gzip
 import io
 import json
 import struct
+import tempfile
 import zipfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+
+import coassoc as ca
 
 KINDS = ("csv", "tsv", "parquet", "npy", "npz", "h5ad", "model", "mat", "arrow", "xlsx")
 _NUMBERS = (0, 1, 2, 3, 127, 128, 255, 256, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**53 + 1, 2**63 - 1, 2**64 - 1)
@@ -70,24 +74,35 @@ def damaged(data: bytes, rng, others: list[bytes] = ()) -> bytes:
 
 # -- seeds ---------------------------------------------------------------------------------------------------------
 
+TABLE = np.array([[0, 2, 1], [0, 2, 1], [1, 0, 1], [1, 0, 0], [2, 1, 0], [2, 1, -1]])
+
 
 @cache
 def seeds(kind: str) -> list[bytes]:
-    """Small valid files of a kind."""
-    made = {"model": _models, "npy": _npys, "npz": _npzs, "parquet": _parquets, "h5ad": _h5ads, "mat": _mats}
-    return {**made, "arrow": _arrows, "xlsx": _workbooks}.get(kind, _texts)(kind)
+    """Small valid files of a kind: as this package writes them, and as others do."""
+    foreign: dict[str, Callable[[], list[bytes]]] = {
+        "csv": lambda: [gzip.compress(b"id,a\nx,0\ny,1\n", mtime=0), b'"one","t""wo"\r\n"a\nb",1\r\n-1,2\r\n'],
+        "npy": lambda: [npy(TABLE.astype(str)), npy(TABLE[:, 0].astype(float))],
+        "npz": lambda: [zipped({"labels.npy": npy(TABLE)})],
+        "parquet": _foreign_parquet, "h5ad": _foreign_h5ad, "mat": _matlab,
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        if kind == "model":
+            paths = [Path(folder, f"{i}.skops") for i in range(len(fitted_models()))]
+            for path, model in zip(paths, fitted_models()):
+                model.save(path)
+        else:
+            paths = [Path(folder, f"{i}.{kind}") for i in range(0 if kind == "mat" else 2)]
+            for path, ensemble in zip(paths, _ensembles()):
+                ca.write_ensemble(path, ensemble)
+        return [path.read_bytes() for path in paths] + foreign.get(kind, list)()
 
 
-def _table() -> np.ndarray:
-    return np.array([[0, 2, 1], [0, 2, 1], [1, 0, 1], [1, 0, 0], [2, 1, 0], [2, 1, -1]])
-
-
-def _texts(kind: str) -> list[bytes]:
-    mark = "," if kind == "csv" else "\t"
-    plain = "\n".join(mark.join(map(str, row)) for row in _table().tolist())
-    named = mark.join(("id", "a", "b b")) + '\nx,0,"p"\ny,NA,q\nz,1,p\n'.replace(",", mark)
-    quoted = f'"one"{mark}"t""wo"\r\n"a\nb"{mark}1\r\n-1{mark}2\r\n'
-    return [plain.encode(), named.encode(), quoted.encode(), gzip.compress(named.encode(), mtime=0)]
+def _ensembles() -> tuple[ca.Ensemble, ca.Ensemble]:
+    """One of numbers, and one of text with ids and classes."""
+    words = ca.Ensemble.from_partitions({"a": TABLE[:, 0], "b b": ["p", "NA", None, "p", "'q", "p"]})
+    words.item_ids, words.classes = np.array([f"c{i}" for i in range(6)]), TABLE[:, 1]
+    return ca.Ensemble(TABLE), words
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -97,9 +112,9 @@ def npy(array: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-def npy_header(descr: object, shape: object, body: bytes = b"", order: bool = False) -> bytes:
+def npy_header(descr: object, shape: object, body: bytes = b"") -> bytes:
     """An NPY file that declares whatever it is told."""
-    text = f"{{'descr': {descr!r}, 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
+    text = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + body
 
 
@@ -112,19 +127,6 @@ def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> byt
     return out.getvalue()
 
 
-def _npys(kind: str) -> list[bytes]:
-    table = _table()
-    return [npy(table), npy(table.astype("u1")[:5]), npy(table.astype(str)), npy(table[:, 0].astype(float))]
-
-
-def _npzs(kind: str) -> list[bytes]:
-    table = _table()
-    vectors = {"first": table[:, 0], "second": np.array(["0", "x", "", "NA", "'1", "x"])}
-    aside = {"item_ids": np.array(list("uvwxyz")), "classes": table[:, 1]}
-    archives: list[dict] = [{"labels": table}, vectors, vectors | aside]
-    return [zipped({f"{name}.npy": npy(array) for name, array in arrays.items()}) for arrays in archives]
-
-
 def parquet(columns, **settings) -> bytes:
     """A Parquet file of these columns."""
     import pyarrow as pa
@@ -135,15 +137,10 @@ def parquet(columns, **settings) -> bytes:
     return out.getvalue()
 
 
-def _parquets(kind: str) -> list[bytes]:
-    table = _table()
-    columns = {"id": [f"c{i}" for i in range(6)], "a": table[:, 0], "b": ["p", "q", None, "p", "q", "p"]}
-    numbers = {"x": table[:, 1].astype("i4"), "y": table[:, 2] * 2.0, "z": table[:, 0] > 0}
-    return [
-        parquet(columns),
-        parquet(numbers, compression="zstd", use_dictionary=False),
-        parquet(columns, store_schema=False, compression="none", row_group_size=4, data_page_version="2.0"),
-    ]
+def _foreign_parquet() -> list[bytes]:
+    columns = {"x": TABLE[:, 1].astype("i4"), "y": TABLE[:, 2] * 2.0, "z": TABLE[:, 0] > 0, "w": list("pqrpqr")}
+    pages = {"store_schema": False, "compression": "none", "row_group_size": 4, "data_page_version": "2.0"}
+    return [parquet(columns, compression="zstd", use_dictionary=False), parquet(columns, **pages)]
 
 
 def h5_file(build) -> bytes:
@@ -161,35 +158,24 @@ def h5_file(build) -> bytes:
     return out.getvalue()
 
 
-def categorical(obs, h5py, name: str, codes, labels) -> None:
-    """A categorical column as anndata stores it."""
-    group = obs.create_group(name)
-    group.attrs["encoding-type"] = "categorical"
-    group.create_dataset("codes", data=codes)
-    group.create_dataset("categories", data=labels)
-
-
-def _h5ads(kind: str) -> list[bytes]:
-    def full(obs, h5py):
-        categorical(obs, h5py, "a", np.array([0, 0, 1, 1, 2, -1], "i1"), np.array([b"p", b"q", b"r"]))
-        obs.create_dataset("b", data=_table()[:, 1], chunks=(3,), compression="gzip")
-        values = obs.create_group("c")
-        values.create_dataset("values", data=_table()[:, 2])
-        values.create_dataset("mask", data=_table()[:, 2] < 0)
-
-    def texts(obs, h5py):
+def _foreign_h5ad() -> list[bytes]:
+    def build(obs, h5py):
         obs.create_dataset("a", data=np.array(list("xxyyzz"), object), dtype=h5py.string_dtype())
-        obs.create_dataset("b", data=np.array(list("xxyyzz"), "S1"))
+        obs.create_dataset("b", data=TABLE[:, 1], chunks=(3,), compression="gzip")
+        obs.create_dataset("c/values", data=TABLE[:, 2])
+        obs.create_dataset("c/mask", data=TABLE[:, 2] < 0)
+        obs.create_dataset("d/codes", data=np.array([0, 0, 1, 1, 2, -1], "i1"))
+        obs.create_dataset("d/categories", data=np.array([b"p", b"q", b"r"]))
 
-    return [h5_file(full), h5_file(texts)]
+    return [h5_file(build)]
 
 
-def _mats(kind: str) -> list[bytes]:
+def _matlab() -> list[bytes]:
     import h5py
     from scipy.io import savemat
 
     outs = [io.BytesIO() for _ in range(3)]
-    matrices = {"members": _table().astype(float), "gt": _table()[:, :1], "X": _table() / 2}
+    matrices = {"members": TABLE.astype(float), "gt": TABLE[:, :1], "X": TABLE / 2}
     for out, packed in zip(outs, (False, True)):
         savemat(out, matrices, do_compression=packed)
     with h5py.File(outs[2], "w", userblock_size=512) as file:
@@ -199,33 +185,9 @@ def _mats(kind: str) -> list[bytes]:
     return [*(out.getvalue() for out in outs[:2]), b"MATLAB 7.3 MAT-file".ljust(512) + outs[2].getvalue()[512:]]
 
 
-def _arrows(kind: str) -> list[bytes]:
-    import pyarrow as pa
-    import pyarrow.feather
-
-    texts = pa.array(["p", "q", None, "p", "q", "p"]).dictionary_encode()
-    table, outs = pa.table({"id": [f"c{i}" for i in range(6)], "a": _table()[:, 0], "b": texts}), []
-    for compression in ("uncompressed", "lz4"):
-        outs.append(io.BytesIO())
-        pa.feather.write_feather(table, outs[-1], compression)
-    return [out.getvalue() for out in outs]
-
-
-def _workbooks(kind: str) -> list[bytes]:
-    import openpyxl
-
-    book, out = openpyxl.Workbook(), io.BytesIO()
-    for row in [["id", "a", "b"], *([f"c{i}", *labels] for i, labels in enumerate(_table()[:, :2].tolist()))]:
-        book.active.append(row)
-    book.save(out)
-    return [out.getvalue()]
-
-
 @cache
 def fitted_models() -> tuple:
     """Estimators whose saved files are mutated, fitted on `model_rows`."""
-    import coassoc as ca
-
     rows = model_rows()
     return (
         ca.KMeansConsensus(3, n_init=2, random_state=0).fit(rows),
@@ -238,15 +200,6 @@ def fitted_models() -> tuple:
 def model_rows() -> np.ndarray:
     """Twelve rows that every saved model can label."""
     return np.repeat(np.array([[0, 2, 1], [1, 0, 1], [2, 1, 0]]), 4, axis=0)
-
-
-def _models(kind: str) -> list[bytes]:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        for i, model in enumerate(fitted_models()):
-            model.save(Path(folder, f"{i}.skops"))
-        return [Path(folder, f"{i}.skops").read_bytes() for i in range(len(fitted_models()))]
 
 
 # -- files that unpack to far more than their size -----------------------------------------------------------------
