@@ -86,7 +86,7 @@ def test_blank_lines_do_not_drop_rows(read):
 
 def test_cells_may_be_long_but_not_endless(read):
     assert len(read("id,a\n" + "x" * 200_000 + ",0\ny,1\n").item_ids[0]) == 200_000
-    with pytest.raises(ValueError, match=r"t\.csv has a row of more than 4,194,304 bytes"):
+    with pytest.raises(ValueError, match=r"t\.csv is not .* has a row of more than 4,194,304 bytes"):
         read("id,a\n" + "x" * 10_000_000 + ",0\ny,1\n").codes  # noqa: B018
 
 

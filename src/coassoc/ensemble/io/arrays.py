@@ -35,7 +35,7 @@ class NpyTable(Table):
         self.n_rows, self.names = len(self.array), [str(j) for j in range(self.array.shape[1])]
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        for start, rows in [piece.where for piece in self.pieces()] if where is None else [where]:
+        for start, rows in [piece[1] for piece in self.pieces()] if where is None else [where]:
             part = self.array[start : start + rows]
             yield part if list(columns) == self.names else part[:, [int(name) for name in columns]]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .coding import Content, record_batch
-from .formats import DamagedFile, Options, Package, Piece, Table, check_added, pa
+from .formats import DamagedFile, Options, Package, Table, check_added, pa
 
 pq: Any = Package("pyarrow.parquet")
 _BATCH_CELLS = 1 << 21  # cells decoded at a time
@@ -25,8 +25,8 @@ class _ArrowTable(Table):
         """The record batches of some parts."""
         raise NotImplementedError
 
-    def pieces(self) -> list[Piece]:
-        return [Piece(str(self.path), part, rows) for part, rows in enumerate(self.sizes) if rows]
+    def pieces(self) -> list[tuple[str, Any, int]]:
+        return [(str(self.path), part, rows) for part, rows in enumerate(self.sizes) if rows]
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
         for name in columns:

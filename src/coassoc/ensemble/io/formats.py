@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -73,14 +73,6 @@ class Options:
         return max(FREE_BYTES, EXPANSION * sum(file.stat().st_size for file in files))
 
 
-class Piece(NamedTuple):
-    """Some rows of one file, for those who read a table piece by piece."""
-
-    file: str
-    where: Any  # what `Table.batches` takes; plain values, as it travels between processes
-    rows: int
-
-
 class Table:
     """A file format: the class says how its files are recognised and written, an instance is an open label file.
 
@@ -128,13 +120,14 @@ class Table:
         """
         raise NotImplementedError
 
-    def pieces(self) -> list[Piece]:
-        """The table in pieces that can be read alone and in other processes."""
+    def pieces(self) -> list[tuple[str, Any, int]]:
+        """The table in pieces that can be read alone and in other processes: the file, `where` as `batches` takes it,
+        in plain values, and the number of rows."""
         n_rows = self.n_rows or 0
         if not self.by_rows:
-            return [Piece(str(self.path), None, n_rows)]
+            return [(str(self.path), None, n_rows)]
         sizes = {start: min(BLOCK_ROWS, n_rows - start) for start in range(0, n_rows, BLOCK_ROWS)}
-        return [Piece(str(self.path), [start, rows], rows) for start, rows in sizes.items()]
+        return [(str(self.path), [start, rows], rows) for start, rows in sizes.items()]
 
     def opened(self) -> BinaryIO:
         """The file, open and at its beginning."""
@@ -296,7 +289,7 @@ class FolderTable(Table):
             with naming(table.path):
                 yield from table.batches(columns, ids)
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[tuple[str, Any, int]]:
         return [piece for table in self.tables for piece in table.pieces()]
 
 

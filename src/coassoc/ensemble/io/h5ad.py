@@ -44,7 +44,7 @@ class H5adTable(Table):
         self.names = [name for name in members if name != self.index]
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        for start, rows in [piece.where for piece in self.pieces()] if where is None else [where]:
+        for start, rows in [piece[1] for piece in self.pieces()] if where is None else [where]:
             yield record_batch({name: self._read(name, slice(start, start + rows)) for name in columns})
 
     def _member(self, group: Any, name: str) -> Any:

@@ -1,5 +1,5 @@
 """CSV and TSV files: read by pyarrow, columns as dictionaries of their different texts; rows are added to without
-being parsed. What a cell means: `cells.py`."""
+being parsed. What a cell means: `coding.py`."""
 
 from __future__ import annotations
 
@@ -105,12 +105,6 @@ class TextTable(Table):
     # -- rows ------------------------------------------------------------------------------------------------------
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        wrong: list[Any] = []
-
-        def refuse(row: Any) -> str:
-            wrong.append(row)
-            return "error"
-
         coded = pa.dictionary(pa.int32(), pa.string())
         places = {name: str(self.names.index(name)) for name in columns}
         kinds = {place: pa.string() if name == ids else coded for name, place in places.items()}
@@ -122,8 +116,7 @@ class TextTable(Table):
                 pa.PythonFile(text, mode="r"),
                 pacsv.ReadOptions(column_names=[str(j) for j in range(len(self.names))], block_size=_BATCH_BYTES,
                                   use_threads=False),
-                pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=not alone,
-                                   invalid_row_handler=refuse),
+                pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=not alone),
                 pacsv.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=[""],
                                      strings_can_be_null=alone, quoted_strings_can_be_null=False),
             ):  # fmt: skip
@@ -138,25 +131,15 @@ class TextTable(Table):
                 last = found[-1][-1].as_py() if len(found[-1]) else last
                 yield record_batch(dict(zip(columns, found)), columns)
         except pa.ArrowInvalid as error:
-            if "Empty CSV file" not in str(error):
-                raise ValueError(self._why_not(str(error), wrong)) from None
+            reason, _, _ = str(error).partition("\n")
+            if "straddling" in reason:
+                reason = f"it has a row of more than {_BATCH_BYTES:,} bytes"
+            if "Empty CSV file" not in reason:
+                raise ValueError(f"{self.path.name} is not a well-formed table of UTF-8 text: {reason}.") from None
         if text.quotes % 2 and "\n" in (last or ""):
             raise ValueError(f"{self.path.name} is not a well-formed table: a quote is opened and never closed.")
         if n_rows == 0:
             raise ValueError(f"{self.path.name} has a header but no rows; a label table needs one row per item.")
-
-    def _why_not(self, reason: str, wrong: list[Any]) -> str:
-        """What is wrong with a file that pyarrow refuses."""
-        name, number = self.path.name, re.search(r"Row #(\d+)", reason)
-        row = f"row {int(number[1]) + self.has_header} of " if number else ""
-        if wrong:
-            cells = f"{wrong[0].actual_columns} cells where the first row has {len(self.names)}"
-            return f"{row}{name} has {cells}; every row needs one cell per column."
-        if "UTF8" in reason:
-            return f"{row}{name} is not UTF-8 text; save it as UTF-8."
-        if "straddling" in reason:
-            return f"{name} has a row of more than {_BATCH_BYTES:,} bytes; is it a table of labels?"
-        return f"{name} cannot be read as a table: {reason.splitlines()[0]}"
 
     def _rows(self) -> Iterator[Any]:
         """The texts of the rows as Arrow arrays, without blank lines and line ends.
