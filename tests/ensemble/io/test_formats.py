@@ -12,7 +12,6 @@ import coassoc as ca
 from coassoc.cli import main
 from coassoc.ensemble import StoredEnsemble
 from coassoc.ensemble.io import formats
-from coassoc.ensemble.io.writing import table_format
 from ensemble.io import plugin
 
 
@@ -32,7 +31,7 @@ def test_a_new_format_is_seen_everywhere(added, capsys):
     path = added / "labels.jt"
     ca.write_ensemble(path, ensemble)
     assert json.loads(path.read_bytes()[4:])["a"] == table[:, 0].tolist()
-    assert table_format(path).name == "jsontable" and formats.format_names()[-1] == "jsontable"
+    assert formats.table_format(path).name == "jsontable" and formats.format_names()[-1] == "jsontable"
     renamed = path.rename(added / "labels")  # known by its first bytes
     for found in (ca.Ensemble(renamed), ca.read_ensemble(renamed, format="jsontable")):
         assert (found.codes == ensemble.codes).all()

@@ -238,6 +238,29 @@ def find_format(path: Path, wanted: str | None = None, file: BinaryIO | None = N
     return [path], promised or format_called("csv")
 
 
+def table_format(path: Any, format: str | None = None, source: Any = None) -> Format:
+    """The format to write: `format`, or what the name of the file says; to standard output text as of the source."""
+    able = [known for known in formats() if known.write]
+    found = format_called(format) if format else suffix_format(Path(path))
+    if str(path) == "-" and format is None:
+        origin = None if source is None else find_format(Path(source))[1]
+        found = origin if origin is not None and origin.is_text else format_called("csv")
+    if found not in able:
+        unknown = f"the name {Path(path).name!r} does not say which format to write"
+        what = f"{found.name} files are read, not written" if found else unknown
+        raise ValueError(f"{what}; end the name in one of {endings()}.")
+    found.check_packages()
+    return found
+
+
+def joins_source(path: Any, source: Any, format: str | None = None) -> bool:
+    """Whether labels written to `path` become a column beside everything that `source` holds."""
+    if source is None:
+        return False
+    found = table_format(path, format, source)
+    return found.append is not None and found is find_format(Path(source))[1]
+
+
 def _folder_files(path: Path, wanted: str | None) -> tuple[list[Path], Format]:
     """The files of a folder that make one table, in the order of their names.
 

@@ -26,25 +26,11 @@ import numpy as np
 from ...engines.dask import on_blocks
 from ..encode import Dictionary, encode_column, label_array
 from ..ensemble import Ensemble
+from .arrow import pq
 from .coding import Content, arrow_array, batches_in, ids_in, is_dask
-from .formats import (
-    Format,
-    Options,
-    Package,
-    endings,
-    find_format,
-    format_called,
-    formats,
-    listing,
-    naming,
-    pa,
-    several,
-    suffix_format,
-)  # fmt: skip
+from .formats import Format, Options, endings, find_format, joins_source, listing, naming, pa, several, table_format
 from .guard import append_guarded
 from .roles import class_names, is_class_name, is_id_name
-
-pq: Any = Package("pyarrow.parquet")
 
 
 def write_ensemble(
@@ -160,29 +146,6 @@ def write_labels(
 
 
 # -- how it is written ---------------------------------------------------------------------------------------------
-
-
-def table_format(path: Any, format: str | None = None, source: Any = None) -> Format:
-    """The format to write: `format`, or what the name of the file says; to standard output text as of the source."""
-    able = [known for known in formats() if known.write]
-    found = format_called(format) if format else suffix_format(Path(path))
-    if str(path) == "-" and format is None:
-        origin = None if source is None else find_format(Path(source))[1]
-        found = origin if origin is not None and origin.is_text else format_called("csv")
-    if found not in able:
-        unknown = f"the name {Path(path).name!r} does not say which format to write"
-        what = f"{found.name} files are read, not written" if found else unknown
-        raise ValueError(f"{what}; end the name in one of {endings()}.")
-    found.check_packages()
-    return found
-
-
-def joins_source(path: Any, source: Any, format: str | None = None) -> bool:
-    """Whether labels written to `path` become a column beside everything that `source` holds."""
-    if source is None:
-        return False
-    found = table_format(path, format, source)
-    return found.append is not None and found is find_format(Path(source))[1]
 
 
 def _write(path: Any, found: Format, force: bool, write: Callable[[Any], None]) -> None:
