@@ -264,21 +264,11 @@ def _edit_npz(data: bytes, rng) -> bytes:
     members = _members(data)
     names = list(members)
     for _ in range(rng.integers(1, 4)):
-        name, edit = _pick(rng, names), int(rng.integers(6))
-        if edit == 0:
-            members.pop(name, None)
-        elif edit == 1:
-            members[_pick(rng, ("classes.npy", "item_ids.npy", "../x.npy"))] = members[
-                _pick(rng, list(members))
-            ]
-        elif edit == 2:
-            members[name] = _edit_npy(b"", rng)
-        elif edit == 3:
-            members[name] = damaged(members.get(name, b""), rng)
-        else:
-            members[name] = npy(_hostile_array(rng))
-        if not members:
-            break
+        name, other = _pick(rng, names), _pick(rng, (*names, "classes.npy", "item_ids.npy", "../x.npy"))
+        content = members.get(name, b"")
+        members[other] = _pick(rng, (content, _edit_npy(b"", rng), damaged(content, rng), npy(_hostile_array(rng))))
+        if rng.random() < 0.2:
+            del members[other]
     return zipped(members, _pick(rng, (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED)))
 
 
@@ -325,39 +315,30 @@ def _edit_h5ad(data: bytes, rng) -> bytes:
     out = io.BytesIO(data)
     with h5py.File(out, "r+") as file:
         for _ in range(rng.integers(1, 4)):
-            places: list[str] = []
+            places = ["obs"]
             file.visit(places.append)
-            _edit_h5_object(file, _pick(rng, places) if places else "obs", rng, h5py)
+            _edit_h5_object(file, _pick(rng, places), rng, h5py)
     return out.getvalue()
 
 
 def _edit_h5_object(file, name: str, rng, h5py) -> None:
-    edit, other = int(rng.integers(8)), _pick(rng, ("/", "/obs", "/obs/a", "/obs/_index", f"/{name}", "/nowhere"))
-    if edit == 0:
+    other = _pick(rng, ("/", "/obs", "/obs/a", "/obs/_index", f"/{name}", "/nowhere"))
+    if rng.random() < 0.15:
         attribute = _pick(rng, ("column-order", "_index", "encoding-type", "categories"))
-        target = file[name] if name in file and rng.random() < 0.3 else file.get("obs", file)
         value = _pick(rng, (b"\xff", "a", 3, np.array(["a", "b", "a"], object), np.empty(0), np.array([[1.5]]), other))
-        target.attrs[attribute] = value
+        _pick(rng, (file[name], file["obs"])).attrs[attribute] = value
         return
-    if name in file:
-        del file[name]
-    if edit == 1:
-        file[name] = h5py.SoftLink(other)
-    elif edit == 2:
-        file[name] = h5py.ExternalLink("elsewhere.h5", other)
-    elif edit == 3:
+    del file[name]
+    texts = np.array([_pick(rng, _CELLS).replace("\0", "") for _ in range(6)], object)
+    new = _pick(rng, (None, h5py.SoftLink(other), h5py.ExternalLink("elsewhere.h5", other), _hostile_array(rng), texts,
+                      np.zeros(6, [("a", "i4"), ("b", "f8")]), "large"))  # fmt: skip
+    if isinstance(new, str):
         shape = tuple(n for n in _pick(rng, _EDGES) if n is not None and n >= 0)
         kind = _pick(rng, ("i1", "u8", "f8", "S9", "S1000000", "b1", "c8", "V8"))
-        file.create_dataset(
-            name, shape=shape, dtype=kind, chunks=tuple(min(n, 64) for n in shape) if all(shape) else None
-        )
-    elif edit == 4:
-        file.create_dataset(name, data=rng.choice(np.array(_NUMBERS[:-1], "i8"), size=int(rng.integers(9))))
-    elif edit == 5:
-        text = np.array([_pick(rng, _CELLS).replace("\0", "") for _ in range(6)], object)
-        file.create_dataset(name, data=text, dtype=h5py.string_dtype())
-    elif edit == 6:
-        file.create_dataset(name, data=np.zeros(6, [("a", "i4"), ("b", "f8")]))
+        chunks = tuple(min(n, 64) for n in shape) if all(shape) else None
+        file.create_dataset(name, shape=shape, dtype=kind, chunks=chunks)
+    elif new is not None:
+        file[name] = new
 
 
 def _edit_model(data: bytes, rng) -> bytes:
@@ -365,14 +346,8 @@ def _edit_model(data: bytes, rng) -> bytes:
     if rng.random() < 0.3:
         name = _pick(rng, [name for name in members if name.endswith(".npy")])
         array = np.load(io.BytesIO(members[name]))
-        if array.size and rng.random() < 0.7:
-            flat = array.reshape(-1).copy()
-            flat[int(rng.integers(flat.size))] = flat[int(rng.integers(flat.size))]
-            flat = np.roll(flat, int(rng.integers(2)))
-            array = flat.reshape(array.shape) if rng.random() < 0.7 else flat[: flat.size // 2]
-        else:
-            array = _hostile_array(rng)
-        members[name] = npy(array)
+        mixed = rng.permutation(array.ravel())  # values in other places, or fewer of them
+        members[name] = npy(_pick(rng, (mixed.reshape(array.shape), mixed[: array.size // 2], _hostile_array(rng))))
     else:
         tree = json.loads(members["schema.json"])
         for _ in range(rng.integers(1, 3)):
