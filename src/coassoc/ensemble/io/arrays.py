@@ -97,6 +97,8 @@ class NpzTable(_Columns):
         super().__init__(path, options, file)
         arrays = self._load()
         aside = {name: arrays.pop(name) for name in ("item_ids", "classes") if name in arrays and len(arrays) > 1}
+        for array in aside.values():
+            _checked(array, path.name)
         tables = [name for name, array in arrays.items() if array.ndim == 2]
         if len(tables) > 1:
             raise ValueError(f"several tables ({', '.join(tables)}); keep one, or store one vector per partition.")
