@@ -45,7 +45,7 @@ KINDS = {
     "blank": ("t.csv", b"\n\n  \n", "blank line"),
     "header only": ("t.csv", b"id,a,b\n", "no rows"),
     "only an id": ("t.csv", b"id\nx\ny\n", "no column of labels"),
-    "ragged": ("t.csv", GOOD.encode() + b"w,1\n", "Row #4: Expected 3 columns, got 2: w,1"),
+    "ragged": ("t.csv", GOOD.encode() + b"w,1\n", "row 5: Expected 3 columns, got 2: w,1"),
     "open quote": ("t.csv", GOOD.encode() + b'w,"1,1\n', "well-formed"),
     "binary garbage": ("t.csv", bytes(range(256)) * 40, "not text|NUL"),
     "NUL later on": ("t.csv", GOOD.encode() * 5000 + b"w,\x00,1\n", "NUL|not text"),

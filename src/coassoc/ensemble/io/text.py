@@ -132,10 +132,12 @@ class TextTable(Table):
                 yield record_batch(dict(zip(columns, found)), columns)
         except pa.ArrowInvalid as error:
             reason, _, _ = str(error).partition("\n")
+            reason = re.sub(r"Row #(\d+)", lambda number: f"row {int(number[1]) + self.has_header}", reason)
             if "straddling" in reason:
                 reason = f"it has a row of more than {_BATCH_BYTES:,} bytes"
             if "Empty CSV file" not in reason:
-                raise ValueError(f"{self.path.name} is not a well-formed table of UTF-8 text: {reason}.") from None
+                what = "is not a well-formed table of UTF-8 text with one cell per column in every row"
+                raise ValueError(f"{self.path.name} {what}: {reason}.") from None
         if text.quotes % 2 and "\n" in (last or ""):
             raise ValueError(f"{self.path.name} is not a well-formed table: a quote is opened and never closed.")
         if n_rows == 0:
