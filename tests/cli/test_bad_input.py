@@ -34,7 +34,7 @@ WRONG = {
     "fit good.csv good.csv": "good.csv twice | once",
     "fit good.csv noid.csv": "noid.csv has no ids | --id",
     "fit empty.csv": "empty.csv is empty | header and at least one row",
-    "fit ragged.csv": "row 3 of ragged.csv has 1 cells | one cell per column",
+    "fit ragged.csv": "one cell per column in every row | row 3: Expected 2 columns, got 1",
     "fit numbers.csv": "numbers.csv | --header | --no-header",
     "fit distinct.csv": "no column is a clustering | 'name', 'mail' (hardly any value repeats) | --columns",
     "fit features.csv": "'x', 'y' (measurements) | coassoc ensemble",

@@ -103,6 +103,14 @@ def test_workers_write_a_folder_and_no_label_reaches_the_client(labels, monkeypa
             written = pd.read_parquet(folder)
             assert written["consensus"].tolist() == expected and (written["id"] == np.arange(2000)).all()
         assert len(list(out.iterdir())) > 1 and max(received) < 100
+        # text is coded by one process; the workers write parts all the same
+        pd.read_parquet(path).to_csv(labels / "labels.csv", index=False)
+        inputs = {"labels.parquet", "labels.csv"}
+        text = ["fit", str(labels / "labels.csv"), *shared[2:]]
+        assert main([*text, "-o", f"{labels}/text/", *to]) == 0
+        written = pd.read_parquet(labels / "text")
+        assert written["consensus"].tolist() == expected and written["id"].tolist() == [str(i) for i in range(2000)]
+        assert len(list((labels / "text").iterdir())) > 1
         before = {file.name: file.read_bytes() for file in out.iterdir()}
         capsys.readouterr()
         assert main([*shared, "-o", str(out), "--force", *to]) == 2
@@ -115,7 +123,7 @@ def test_workers_write_a_folder_and_no_label_reaches_the_client(labels, monkeypa
         assert main([*shared, "-o", f"{labels}/new/", *to]) == 2
         assert "No space left" in capsys.readouterr().err
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
-    assert {entry.name for entry in labels.iterdir()} == {"labels.parquet", "out.parquet", "out", "empty"}
+    assert {entry.name for entry in labels.iterdir()} == {*inputs, "out.parquet", "out", "empty", "text"}
 
 
 def arrays_in(result):

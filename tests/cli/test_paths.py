@@ -55,9 +55,9 @@ def snapshot(folder: Path) -> dict[str, bytes]:
         ("compare labels.csv --plot labels.csv --force", "--plot labels.csv is also an input"),
         ("score labels.csv --labels partition_0 --items features.csv", "already exists"),
         ("compare labels.csv --plot picture.png", "already exists"),
-        ("fit labels.csv -k 2 -o ens.npz/out.csv", "the folder 'ens.npz' is not a folder"),
+        ("fit labels.csv -k 2 -o ens.npz/out.csv", "there is no folder 'ens.npz'"),
         ("fit labels.csv -k 2 -o sub", "'sub' is a folder"),
-        ("fit labels.csv -k 2 -o /dev/null --force", "/dev/null is a device"),
+        ("fit labels.csv -k 2 -o /dev/null --force", "/dev/null is not a regular file"),
         (f"fit labels.csv -k 2 -o {'x' * 252}.csv", "File name too long"),
     ],
 )
@@ -85,7 +85,7 @@ def test_what_is_no_regular_file_is_never_replaced(folder, kind, capsys):
         os.symlink("/dev/null", path)
     before = os.lstat(path)
     assert main(["fit", "labels.csv", "-k", "2", "-o", path, "--force"]) == 2
-    assert kind in capsys.readouterr().err
+    assert "is not a regular file" in capsys.readouterr().err
     after = os.lstat(path)  # whether the time of access changes is up to the file system
     assert (after.st_mode, after.st_ino, after.st_mtime_ns) == (before.st_mode, before.st_ino, before.st_mtime_ns)
 
@@ -145,12 +145,10 @@ def test_folders_and_files_without_permission_are_told_before_any_work(folder, c
         Path(place, "mine.csv").write_text("old")
         os.chmod(Path(place, "mine.csv"), 0o444)
         os.chmod(closed, 0o555)
-        refused = {closed / "out.csv": "no permission to create files", Path(place, "mine.csv"): "read-only"}
-        for target, message in refused.items():
+        for target, named in ((closed / "out.csv", closed), (Path(place, "mine.csv"),) * 2):
             with as_nobody():
                 assert main(["fit", str(source), "-k", "2", "-o", str(target), "--force"]) == 2
-            said = capsys.readouterr().err
-            assert message in said and str(target) in said
+            assert f"no permission to open '{named}'" in capsys.readouterr().err
         assert list(closed.iterdir()) == [] and Path(place, "mine.csv").read_text() == "old"
 
 

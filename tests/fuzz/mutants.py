@@ -9,11 +9,15 @@ import gzip
 import io
 import json
 import struct
+import tempfile
 import zipfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+
+import coassoc as ca
 
 KINDS = ("csv", "tsv", "parquet", "npy", "npz", "h5ad", "model", "mat", "arrow", "xlsx")
 _NUMBERS = (0, 1, 2, 3, 127, 128, 255, 256, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**53 + 1, 2**63 - 1, 2**64 - 1)
@@ -70,24 +74,35 @@ def damaged(data: bytes, rng, others: list[bytes] = ()) -> bytes:
 
 # -- seeds ---------------------------------------------------------------------------------------------------------
 
+TABLE = np.array([[0, 2, 1], [0, 2, 1], [1, 0, 1], [1, 0, 0], [2, 1, 0], [2, 1, -1]])
+
 
 @cache
 def seeds(kind: str) -> list[bytes]:
-    """Small valid files of a kind."""
-    made = {"model": _models, "npy": _npys, "npz": _npzs, "parquet": _parquets, "h5ad": _h5ads, "mat": _mats}
-    return {**made, "arrow": _arrows, "xlsx": _workbooks}.get(kind, _texts)(kind)
+    """Small valid files of a kind: as this package writes them, and as others do."""
+    foreign: dict[str, Callable[[], list[bytes]]] = {
+        "csv": lambda: [gzip.compress(b"id,a\nx,0\ny,1\n", mtime=0), b'"one","t""wo"\r\n"a\nb",1\r\n-1,2\r\n'],
+        "npy": lambda: [npy(TABLE.astype(str)), npy(TABLE[:, 0].astype(float))],
+        "npz": lambda: [zipped({"labels.npy": npy(TABLE)})],
+        "parquet": _foreign_parquet, "h5ad": _foreign_h5ad, "mat": _matlab,
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        if kind == "model":
+            paths = [Path(folder, f"{i}.skops") for i in range(len(fitted_models()))]
+            for path, model in zip(paths, fitted_models()):
+                model.save(path)
+        else:
+            paths = [Path(folder, f"{i}.{kind}") for i in range(0 if kind == "mat" else 2)]
+            for path, ensemble in zip(paths, _ensembles()):
+                ca.write_ensemble(path, ensemble)
+        return [path.read_bytes() for path in paths] + foreign.get(kind, list)()
 
 
-def _table() -> np.ndarray:
-    return np.array([[0, 2, 1], [0, 2, 1], [1, 0, 1], [1, 0, 0], [2, 1, 0], [2, 1, -1]])
-
-
-def _texts(kind: str) -> list[bytes]:
-    mark = "," if kind == "csv" else "\t"
-    plain = "\n".join(mark.join(map(str, row)) for row in _table().tolist())
-    named = mark.join(("id", "a", "b b")) + '\nx,0,"p"\ny,NA,q\nz,1,p\n'.replace(",", mark)
-    quoted = f'"one"{mark}"t""wo"\r\n"a\nb"{mark}1\r\n-1{mark}2\r\n'
-    return [plain.encode(), named.encode(), quoted.encode(), gzip.compress(named.encode(), mtime=0)]
+def _ensembles() -> tuple[ca.Ensemble, ca.Ensemble]:
+    """One of numbers, and one of text with ids and classes."""
+    words = ca.Ensemble.from_partitions({"a": TABLE[:, 0], "b b": ["p", "NA", None, "p", "'q", "p"]})
+    words.item_ids, words.classes = np.array([f"c{i}" for i in range(6)]), TABLE[:, 1]
+    return ca.Ensemble(TABLE), words
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -97,9 +112,9 @@ def npy(array: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-def npy_header(descr: object, shape: object, body: bytes = b"", order: bool = False) -> bytes:
+def npy_header(descr: object, shape: object, body: bytes = b"") -> bytes:
     """An NPY file that declares whatever it is told."""
-    text = f"{{'descr': {descr!r}, 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
+    text = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + body
 
 
@@ -112,20 +127,6 @@ def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> byt
     return out.getvalue()
 
 
-def _npys(kind: str) -> list[bytes]:
-    table = _table()
-    return [npy(table), npy(table.astype("u1")[:5]), npy(table.astype(str)), npy(table[:, 0].astype(float))]
-
-
-def _npzs(kind: str) -> list[bytes]:
-    table = _table()
-    stored = {"codes": table.astype("u1") % 3, "n_clusters": np.array([3, 3, 2]), "names": np.array(["a", "b", "c"]),
-              "labels": np.array(["0", "1", "2", "x", "y", "z", "'1", "NA"]), "item_ids": np.array(list("uvwxyz")),
-              "classes": table[:, 0]}  # fmt: skip
-    archives: list[dict] = [{"labels": table}, {"first": table[:, 0], "second": table[:, 2].astype(str)}, stored]
-    return [zipped({f"{name}.npy": npy(array) for name, array in arrays.items()}) for arrays in archives]
-
-
 def parquet(columns, **settings) -> bytes:
     """A Parquet file of these columns."""
     import pyarrow as pa
@@ -136,15 +137,10 @@ def parquet(columns, **settings) -> bytes:
     return out.getvalue()
 
 
-def _parquets(kind: str) -> list[bytes]:
-    table = _table()
-    columns = {"id": [f"c{i}" for i in range(6)], "a": table[:, 0], "b": ["p", "q", None, "p", "q", "p"]}
-    numbers = {"x": table[:, 1].astype("i4"), "y": table[:, 2] * 2.0, "z": table[:, 0] > 0}
-    return [
-        parquet(columns),
-        parquet(numbers, compression="zstd", use_dictionary=False),
-        parquet(columns, store_schema=False, compression="none", row_group_size=4, data_page_version="2.0"),
-    ]
+def _foreign_parquet() -> list[bytes]:
+    columns = {"x": TABLE[:, 1].astype("i4"), "y": TABLE[:, 2] * 2.0, "z": TABLE[:, 0] > 0, "w": list("pqrpqr")}
+    pages = {"store_schema": False, "compression": "none", "row_group_size": 4, "data_page_version": "2.0"}
+    return [parquet(columns, compression="zstd", use_dictionary=False), parquet(columns, **pages)]
 
 
 def h5_file(build) -> bytes:
@@ -162,35 +158,24 @@ def h5_file(build) -> bytes:
     return out.getvalue()
 
 
-def categorical(obs, h5py, name: str, codes, labels) -> None:
-    """A categorical column as anndata stores it."""
-    group = obs.create_group(name)
-    group.attrs["encoding-type"] = "categorical"
-    group.create_dataset("codes", data=codes)
-    group.create_dataset("categories", data=labels)
-
-
-def _h5ads(kind: str) -> list[bytes]:
-    def full(obs, h5py):
-        categorical(obs, h5py, "a", np.array([0, 0, 1, 1, 2, -1], "i1"), np.array([b"p", b"q", b"r"]))
-        obs.create_dataset("b", data=_table()[:, 1], chunks=(3,), compression="gzip")
-        values = obs.create_group("c")
-        values.create_dataset("values", data=_table()[:, 2])
-        values.create_dataset("mask", data=_table()[:, 2] < 0)
-
-    def texts(obs, h5py):
+def _foreign_h5ad() -> list[bytes]:
+    def build(obs, h5py):
         obs.create_dataset("a", data=np.array(list("xxyyzz"), object), dtype=h5py.string_dtype())
-        obs.create_dataset("b", data=np.array(list("xxyyzz"), "S1"))
+        obs.create_dataset("b", data=TABLE[:, 1], chunks=(3,), compression="gzip")
+        obs.create_dataset("c/values", data=TABLE[:, 2])
+        obs.create_dataset("c/mask", data=TABLE[:, 2] < 0)
+        obs.create_dataset("d/codes", data=np.array([0, 0, 1, 1, 2, -1], "i1"))
+        obs.create_dataset("d/categories", data=np.array([b"p", b"q", b"r"]))
 
-    return [h5_file(full), h5_file(texts)]
+    return [h5_file(build)]
 
 
-def _mats(kind: str) -> list[bytes]:
+def _matlab() -> list[bytes]:
     import h5py
     from scipy.io import savemat
 
     outs = [io.BytesIO() for _ in range(3)]
-    matrices = {"members": _table().astype(float), "gt": _table()[:, :1], "X": _table() / 2}
+    matrices = {"members": TABLE.astype(float), "gt": TABLE[:, :1], "X": TABLE / 2}
     for out, packed in zip(outs, (False, True)):
         savemat(out, matrices, do_compression=packed)
     with h5py.File(outs[2], "w", userblock_size=512) as file:
@@ -200,33 +185,9 @@ def _mats(kind: str) -> list[bytes]:
     return [*(out.getvalue() for out in outs[:2]), b"MATLAB 7.3 MAT-file".ljust(512) + outs[2].getvalue()[512:]]
 
 
-def _arrows(kind: str) -> list[bytes]:
-    import pyarrow as pa
-    import pyarrow.feather
-
-    texts = pa.array(["p", "q", None, "p", "q", "p"]).dictionary_encode()
-    table, outs = pa.table({"id": [f"c{i}" for i in range(6)], "a": _table()[:, 0], "b": texts}), []
-    for compression in ("uncompressed", "lz4"):
-        outs.append(io.BytesIO())
-        pa.feather.write_feather(table, outs[-1], compression)
-    return [out.getvalue() for out in outs]
-
-
-def _workbooks(kind: str) -> list[bytes]:
-    import openpyxl
-
-    book, out = openpyxl.Workbook(), io.BytesIO()
-    for row in [["id", "a", "b"], *([f"c{i}", *labels] for i, labels in enumerate(_table()[:, :2].tolist()))]:
-        book.active.append(row)
-    book.save(out)
-    return [out.getvalue()]
-
-
 @cache
 def fitted_models() -> tuple:
     """Estimators whose saved files are mutated, fitted on `model_rows`."""
-    import coassoc as ca
-
     rows = model_rows()
     return (
         ca.KMeansConsensus(3, n_init=2, random_state=0).fit(rows),
@@ -239,15 +200,6 @@ def fitted_models() -> tuple:
 def model_rows() -> np.ndarray:
     """Twelve rows that every saved model can label."""
     return np.repeat(np.array([[0, 2, 1], [1, 0, 1], [2, 1, 0]]), 4, axis=0)
-
-
-def _models(kind: str) -> list[bytes]:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        for i, model in enumerate(fitted_models()):
-            model.save(Path(folder, f"{i}.skops"))
-        return [Path(folder, f"{i}.skops").read_bytes() for i in range(len(fitted_models()))]
 
 
 # -- files that unpack to far more than their size -----------------------------------------------------------------
@@ -312,21 +264,11 @@ def _edit_npz(data: bytes, rng) -> bytes:
     members = _members(data)
     names = list(members)
     for _ in range(rng.integers(1, 4)):
-        name, edit = _pick(rng, names), int(rng.integers(6))
-        if edit == 0:
-            members.pop(name, None)
-        elif edit == 1:
-            members[_pick(rng, ("codes.npy", "n_clusters.npy", "labels.npy", "item_ids.npy", "../x.npy"))] = members[
-                _pick(rng, list(members))
-            ]
-        elif edit == 2:
-            members[name] = _edit_npy(b"", rng)
-        elif edit == 3:
-            members[name] = damaged(members.get(name, b""), rng)
-        else:
-            members[name] = npy(_hostile_array(rng))
-        if not members:
-            break
+        name, other = _pick(rng, names), _pick(rng, (*names, "classes.npy", "item_ids.npy", "../x.npy"))
+        content = members.get(name, b"")
+        members[other] = _pick(rng, (content, _edit_npy(b"", rng), damaged(content, rng), npy(_hostile_array(rng))))
+        if rng.random() < 0.2:
+            del members[other]
     return zipped(members, _pick(rng, (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED)))
 
 
@@ -373,39 +315,30 @@ def _edit_h5ad(data: bytes, rng) -> bytes:
     out = io.BytesIO(data)
     with h5py.File(out, "r+") as file:
         for _ in range(rng.integers(1, 4)):
-            places: list[str] = []
+            places = ["obs"]
             file.visit(places.append)
-            _edit_h5_object(file, _pick(rng, places) if places else "obs", rng, h5py)
+            _edit_h5_object(file, _pick(rng, places), rng, h5py)
     return out.getvalue()
 
 
 def _edit_h5_object(file, name: str, rng, h5py) -> None:
-    edit, other = int(rng.integers(8)), _pick(rng, ("/", "/obs", "/obs/a", "/obs/_index", f"/{name}", "/nowhere"))
-    if edit == 0:
+    other = _pick(rng, ("/", "/obs", "/obs/a", "/obs/_index", f"/{name}", "/nowhere"))
+    if rng.random() < 0.15:
         attribute = _pick(rng, ("column-order", "_index", "encoding-type", "categories"))
-        target = file[name] if name in file and rng.random() < 0.3 else file.get("obs", file)
         value = _pick(rng, (b"\xff", "a", 3, np.array(["a", "b", "a"], object), np.empty(0), np.array([[1.5]]), other))
-        target.attrs[attribute] = value
+        _pick(rng, (file[name], file["obs"])).attrs[attribute] = value
         return
-    if name in file:
-        del file[name]
-    if edit == 1:
-        file[name] = h5py.SoftLink(other)
-    elif edit == 2:
-        file[name] = h5py.ExternalLink("elsewhere.h5", other)
-    elif edit == 3:
+    del file[name]
+    texts = np.array([_pick(rng, _CELLS).replace("\0", "") for _ in range(6)], object)
+    new = _pick(rng, (None, h5py.SoftLink(other), h5py.ExternalLink("elsewhere.h5", other), _hostile_array(rng), texts,
+                      np.zeros(6, [("a", "i4"), ("b", "f8")]), "large"))  # fmt: skip
+    if isinstance(new, str):
         shape = tuple(n for n in _pick(rng, _EDGES) if n is not None and n >= 0)
         kind = _pick(rng, ("i1", "u8", "f8", "S9", "S1000000", "b1", "c8", "V8"))
-        file.create_dataset(
-            name, shape=shape, dtype=kind, chunks=tuple(min(n, 64) for n in shape) if all(shape) else None
-        )
-    elif edit == 4:
-        file.create_dataset(name, data=rng.choice(np.array(_NUMBERS[:-1], "i8"), size=int(rng.integers(9))))
-    elif edit == 5:
-        text = np.array([_pick(rng, _CELLS).replace("\0", "") for _ in range(6)], object)
-        file.create_dataset(name, data=text, dtype=h5py.string_dtype())
-    elif edit == 6:
-        file.create_dataset(name, data=np.zeros(6, [("a", "i4"), ("b", "f8")]))
+        chunks = tuple(min(n, 64) for n in shape) if all(shape) else None
+        file.create_dataset(name, shape=shape, dtype=kind, chunks=chunks)
+    elif new is not None:
+        file[name] = new
 
 
 def _edit_model(data: bytes, rng) -> bytes:
@@ -413,14 +346,8 @@ def _edit_model(data: bytes, rng) -> bytes:
     if rng.random() < 0.3:
         name = _pick(rng, [name for name in members if name.endswith(".npy")])
         array = np.load(io.BytesIO(members[name]))
-        if array.size and rng.random() < 0.7:
-            flat = array.reshape(-1).copy()
-            flat[int(rng.integers(flat.size))] = flat[int(rng.integers(flat.size))]
-            flat = np.roll(flat, int(rng.integers(2)))
-            array = flat.reshape(array.shape) if rng.random() < 0.7 else flat[: flat.size // 2]
-        else:
-            array = _hostile_array(rng)
-        members[name] = npy(array)
+        mixed = rng.permutation(array.ravel())  # values in other places, or fewer of them
+        members[name] = npy(_pick(rng, (mixed.reshape(array.shape), mixed[: array.size // 2], _hostile_array(rng))))
     else:
         tree = json.loads(members["schema.json"])
         for _ in range(rng.integers(1, 3)):

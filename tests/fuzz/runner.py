@@ -23,8 +23,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
+import coassoc as ca
 from coassoc.ensemble.io import guard
-from coassoc.ensemble.io.table import TooLarge
+from coassoc.ensemble.io.formats import TooLarge
 from fuzz import mutants
 
 # what reads a file: read_ensemble, Ensemble(path) which leaves the labels in the file, or load for models
@@ -50,8 +51,6 @@ def violations(target: str, *, cases: int = 0, seed: int = 0, files: Sequence[st
 
 def check(path: Path, target: str) -> tuple[str, str] | None:
     """Rule that reading a file broke, with a detail; None when it was read or refused as it should be."""
-    import coassoc as ca
-
     signal.setitimer(signal.ITIMER_PROF, SECONDS)  # the default action of both signals ends the process
     signal.setitimer(signal.ITIMER_REAL, 30 * SECONDS)
     try:
@@ -93,8 +92,6 @@ def _check_ensemble(ens) -> tuple[str, str] | None:
 
 def _check_model(path: Path) -> tuple[str, str] | None:
     """A saved model that loads must be one of ours; edited ones label rows or raise, and never crash."""
-    import coassoc as ca
-
     model = ca.load(path)
     if not any(type(model) is type(saved) for saved in mutants.fitted_models()):
         return "not a saved estimator", f"{type(model).__module__}.{type(model).__qualname__}"
@@ -109,17 +106,17 @@ def _check_model(path: Path) -> tuple[str, str] | None:
 # -- many files ----------------------------------------------------------------------------------------------------
 
 
-def run_cases(target: str, case: Callable[[int], Any], stop: int, warm: Sequence[str] = ()) -> list[dict]:
-    """Check ``case(i)`` for each i below `stop` in children that end with the first crash."""
-    for one in warm or [target]:
-        mutants.seeds(one.split("-")[0])  # made once, here
+def run_cases(targets: Sequence[str], case: Callable[[int], tuple[str, bytes]], stop: int) -> list[dict]:
+    """Check ``case(i)``, a target and a file, for each i below `stop`, in children that end with the first crash."""
+    for target in targets:
+        mutants.seeds(target.split("-")[0])  # made once, here
     progress, found, start = mmap.mmap(-1, 8), [], 0
     while start < stop:
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(reader)
-            _work(target, case, range(start, stop), progress, os.fdopen(writer, "w"), warm or [target])
+            _work(targets, case, range(start, stop), progress, os.fdopen(writer, "w"))
         os.close(writer)
         with os.fdopen(reader) as lines:
             found += [json.loads(line) for line in lines]
@@ -165,7 +162,7 @@ class _Fork:
         return self.code
 
 
-def _work(target: str, case: Callable[[int], Any], indices: range, progress: mmap.mmap, out: TextIO, warm) -> None:
+def _work(targets: Sequence[str], case: Callable[[int], Any], indices: range, progress: mmap.mmap, out: TextIO) -> None:
     """The child: never returns. Seeds are read first, so that libraries hold their threads and buffers already."""
     guard.start = _Fork
     silent = os.open(os.devnull, os.O_WRONLY)
@@ -173,23 +170,24 @@ def _work(target: str, case: Callable[[int], Any], indices: range, progress: mma
     os.dup2(silent, 2)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            for one in warm:
-                path = Path(folder, f"case.{suffix(one)}")
-                for data in mutants.seeds(one.split("-")[0]):
-                    path.write_bytes(data)
-                    check(path, one)
+
+            def read(target: str, data: bytes) -> tuple[str, str] | None:
+                kind = target.split("-")[0]
+                path = Path(folder, f"case.{'skops' if kind == 'model' else kind}")
+                path.write_bytes(data)
+                return check(path, target)
+
+            for target in targets:
+                for data in mutants.seeds(target.split("-")[0]):
+                    read(target, data)
             used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + 4 * LIMIT, used + 4 * LIMIT))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             for i in indices:
                 progress[:] = struct.pack("<q", i)
-                given, one = case(i), target
-                if target == "files":
-                    path, one = given
-                else:
-                    path.write_bytes(given)
+                target, data = case(i)
                 before = _peak_memory(reset=True)
-                broken = check(path, one)
+                broken = read(target, data)
                 if broken is None and (taken := _peak_memory() - before) > 2 * LIMIT:
                     broken = f"memory above {2 * LIMIT >> 20} MiB", f"took {taken:,} bytes"
                 if broken is not None:
@@ -208,11 +206,6 @@ def _peak_memory(*, reset: bool = False) -> int:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
-def suffix(target: str) -> str:
-    """How the name of a file for this target ends."""
-    return {"model": "skops"}.get(target, target.split("-")[0])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("target", choices=[*TARGETS, "files"])
@@ -228,11 +221,13 @@ def main() -> None:
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     if given.target == "files":
-        named = [(Path(path).absolute(), one) for one, path in (entry.split(":", 1) for entry in given.files)]
-        found = run_cases("files", named.__getitem__, len(named), sorted({one for _, one in named}))
+        named = [entry.split(":", 1) for entry in given.files]
+        targets = sorted({target for target, _ in named})
+        found = run_cases(targets, lambda i: (named[i][0], Path(named[i][1]).read_bytes()), len(named))
     else:
         kind = given.target.split("-")[0]
-        found = run_cases(given.target, lambda i: mutants.mutant(kind, given.seed, i), given.cases)
+        case = lambda i: (given.target, mutants.mutant(kind, given.seed, i))  # noqa: E731
+        found = run_cases([given.target], case, given.cases)
     print(*map(json.dumps, found), sep="\n", end="\n" * bool(found))
 
 

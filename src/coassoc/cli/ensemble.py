@@ -22,9 +22,9 @@ from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from ..ensemble import make_ensemble
-from ..ensemble.io.formats import endings
+from ..ensemble.io.formats import endings, table_format
 from ..ensemble.io.reading import Features, read_features
-from ..ensemble.io.writing import table_format, write_ensemble
+from ..ensemble.io.writing import write_ensemble
 from ..report.plain_text import span
 from . import Progress, common
 from .common import positive

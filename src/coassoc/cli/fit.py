@@ -35,8 +35,8 @@ from ..engines.dask import on_blocks, open_client
 from ..engines.memory import available_bytes
 from ..ensemble import StoredEnsemble, write_labels
 from ..ensemble.io.coding import is_dask
-from ..ensemble.io.formats import format_called, several
-from ..ensemble.io.writing import joins_source, table_format, write_parts
+from ..ensemble.io.formats import format_called, joins_source, several, table_format
+from ..ensemble.io.writing import write_parts
 from ..metrics import nmi
 from ..metrics.labels import check_labels, count_labels, ranks_by_size
 from ..metrics.scores import mean_nmi

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from ..ensemble import read_ensemble, write_labels
+from ..ensemble.io.formats import Options, joins_source, naming
 from ..ensemble.io.guard import open_table
 from ..ensemble.io.reading import read_features
-from ..ensemble.io.table import Options, naming
-from ..ensemble.io.writing import joins_source
 from . import Progress, common
 
 

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_input(parser)
     common.add_method(parser)
     option("--labels", dest="labels_column", metavar="NAME", help="column that holds the consensus to report on")
-    option("--features", metavar="FILE", help="numbers and categories of the items, in any format, to explain the "
+    option("--features", metavar="FILE", help="numbers that describe the items, in any format, to explain the "
            "clusters; --exclude leaves out columns of this file, too")  # fmt: skip
     option("--features-id", metavar="NAME", help="column of that file that names the items (default: a first column "
            "called id)")  # fmt: skip
@@ -97,7 +97,7 @@ def _features(args: argparse.Namespace, ensemble: Any) -> tuple[Any, Any]:
     """Features in the order of the ensemble's items, by id if both files have ids, else row by row; and their names."""
     if args.features is None:
         return None, None
-    table = read_features(args.features, exclude=args.exclude, id_column=args.features_id, categories=True)
+    table = read_features(args.features, exclude=args.exclude, id_column=args.features_id)
     rows = common.rows_of_items(ensemble, table.ids, len(table.X), args.features, "--features-id")
     if (rows < 0).any():
         item = ensemble.item_ids[rows.argmin()]

@@ -16,8 +16,7 @@ from typing import Any
 
 from ..consensus.auto.chance import support_and_scores
 from ..ensemble import write_labels
-from ..ensemble.io.formats import endings, several
-from ..ensemble.io.writing import table_format
+from ..ensemble.io.formats import endings, several, table_format
 from ..metrics import kmeans_loss
 from ..report import plain_text
 from ..report.comparison import scored

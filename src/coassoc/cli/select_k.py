@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
     with Progress("coassoc select-k") as progress:
         progress.step("reading")
         if args.features is not None:
-            X, reference = read_features(args.features, exclude=args.exclude, categories=True).X, "gaussian"
+            X, reference = read_features(args.features, exclude=args.exclude).X, "gaussian"
         else:
             with common.input_paths(args) as paths:
                 X, reference = common.read_input(args, paths), "permuted"

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ensemble import Ensemble
 from ..ensemble.encode import Dictionary
-from ..ensemble.io.cells import label_of
+from ..ensemble.io.coding import label_of
 from ..metrics import order_by_size
 from .auto.estimator import Consensus
 from .hidden import hidden_clusters

@@ -6,7 +6,7 @@ In the ``pyproject.toml`` of such a package::
     mine = "package.module:MyConsensus"      # derived from coassoc.ConsensusEstimator
 
     [project.entry-points."coassoc.formats"]
-    mine = "package.module:MyTable"          # derived from coassoc.ensemble.io.table.Table
+    mine = "package.module:MyTable"          # derived from coassoc.ensemble.io.formats.Table
 
     [project.entry-points."coassoc.engines"]
     mine = "package.module:MyEngine"         # a coassoc.engines.Engine

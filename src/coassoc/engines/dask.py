@@ -115,6 +115,8 @@ class Dask(Engine):
     def load(self, ensemble: Loadable, multiplicity: np.ndarray | None = None) -> DaskRows:
         with Session(self.connect()) as session:
             source = ensemble.source  # of labels in a file or a Dask collection
+            if source is not None and source.kind == "file" and source.n_rows is None:
+                ensemble.codes  # noqa: B018  # text is read and coded here; the workers get codes
             if source is not None and not ensemble.is_coded:
                 sizes, codes = self._code_blocks(session, ensemble)
             else:

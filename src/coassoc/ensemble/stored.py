@@ -18,8 +18,8 @@ from ..engines.stream import Stream
 from .encode import Tally, check_missing_rule, counts_of_codes
 from .ensemble import Ensemble
 from .io.coding import Coding, DaskSource, Source, is_dask
+from .io.formats import Options, naming
 from .io.reading import LabelFile
-from .io.table import Options, naming
 from .tables import Vocabulary
 
 _BESIDE_CODES = 16  # bytes per item that a fit in memory takes beside two copies of the codes

@@ -10,13 +10,13 @@ MODULE = '''
 """Columns as JSON lists, for the sake of the test."""
 import json
 import pyarrow as pa
-from coassoc.ensemble.io.table import Table
+from coassoc.ensemble.io.formats import Table
 
 class JsonTable(Table):
     name, suffixes, magic, in_folders = "jsontable", (".jt",), (b"JT1 ",), True
 
-    def __init__(self, path, options):
-        super().__init__(path, options)
+    def __init__(self, path, options, file=None):
+        super().__init__(path, options, file)
         self.content = json.loads(path.read_bytes()[4:])
         self.names, self.n_rows = list(self.content), len(next(iter(self.content.values())))
 

@@ -10,7 +10,7 @@ import pytest
 
 import coassoc as ca
 from coassoc.ensemble.io import guard
-from coassoc.ensemble.io.formats import FORMATS
+from coassoc.ensemble.io.formats import formats
 from ensemble.io import plugin
 from oracle import label_rows as rows
 
@@ -79,7 +79,7 @@ def test_a_fault_of_ours_is_not_called_a_damaged_file(monkeypatch, tmp_path):
             ca.read_ensemble(tmp_path / "t.npz", trusted=trusted)
 
 
-@pytest.mark.parametrize("known", [known for known in FORMATS if known.write], ids=lambda known: known.name)
+@pytest.mark.parametrize("known", [known for known in formats() if known.write], ids=lambda known: known.name)
 def test_labels_alone_in_every_format_read_by_a_child_or_here(tmp_path, known):
     for package in known.packages:
         pytest.importorskip(package)

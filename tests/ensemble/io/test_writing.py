@@ -55,7 +55,7 @@ def test_writing_and_reading_is_the_identity(tmp_path_factory, suffix, ensemble)
         assert "rename" in str(error)
         return
     names = ensemble.names
-    if suffix != "npz" and names == [str(j) for j in range(len(names))]:
+    if names == [str(j) for j in range(len(names))]:
         names = [f"partition_{name}" for name in names]
     mixed = any(len({isinstance(label, str) for label in known.tolist()}) > 1 for known in ensemble.categories)
     if (suffix in ("h5ad", "parquet", "arrow") and mixed) or (suffix == "h5ad" and re.search("[*?[]", str(names))):

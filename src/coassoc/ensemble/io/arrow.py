@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .cells import Content, record_batch
-from .table import DamagedFile, Options, Package, Piece, Table, check_added, open_file, pa
+from .coding import Content, record_batch
+from .formats import DamagedFile, Options, Package, Table, check_added, pa
 
 pq: Any = Package("pyarrow.parquet")
 _BATCH_CELLS = 1 << 21  # cells decoded at a time
@@ -25,8 +25,8 @@ class _ArrowTable(Table):
         """The record batches of some parts."""
         raise NotImplementedError
 
-    def pieces(self) -> list[Piece]:
-        return [Piece(str(self.path), part, rows) for part, rows in enumerate(self.sizes) if rows]
+    def pieces(self) -> list[tuple[str, Any, int]]:
+        return [(str(self.path), part, rows) for part, rows in enumerate(self.sizes) if rows]
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
         for name in columns:
@@ -72,10 +72,9 @@ class ParquetTable(_ArrowTable):
     name, suffixes, magic, in_folders = "parquet", (".parquet", ".pq"), (b"PAR1",), True
     packages = ("pyarrow", "pyarrow.parquet")
 
-    def __init__(self, path: Path, options: Options):
-        super().__init__(path, options)
-        self.file = open_file(path)
-        metadata = pq.read_metadata(self.file)
+    def __init__(self, path: Path, options: Options, file: Any = None):
+        super().__init__(path, options, file)
+        metadata = pq.read_metadata(self.opened())
         self.sizes = [int(metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)]
         if metadata.num_rows != sum(self.sizes) or min(self.sizes, default=0) < 0:
             raise DamagedFile("its row groups do not add up")
@@ -86,8 +85,7 @@ class ParquetTable(_ArrowTable):
         texts = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
         coded = [name for name in columns if self.schema.field(name).type in texts and name != ids]
         step = max(1024, min(1 << 17, _BATCH_CELLS // len(columns)))
-        self.file.seek(0)
-        reader = pq.ParquetFile(self.file, read_dictionary=coded)
+        reader = pq.ParquetFile(self.opened(), read_dictionary=coded)
         yield from reader.iter_batches(step, row_groups=parts, columns=columns, use_threads=False)
 
     @staticmethod
@@ -106,10 +104,9 @@ class ArrowTable(_ArrowTable):
 
     name, suffixes, magic = "arrow", (".arrow", ".feather"), (b"ARROW1",)
 
-    def __init__(self, path: Path, options: Options):
-        super().__init__(path, options)
-        self.file = open_file(path)
-        self.reader = pa.ipc.open_file(self.file)
+    def __init__(self, path: Path, options: Options, file: Any = None):
+        super().__init__(path, options, file)
+        self.reader = pa.ipc.open_file(self.opened())
         self.schema = self.reader.schema
         self.sizes = [batch.num_rows for batch in self._read(range(self.reader.num_record_batches), [], None)]
         self.names, self.n_rows = list(self.schema.names), sum(self.sizes)

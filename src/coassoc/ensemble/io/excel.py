@@ -7,8 +7,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from .cells import Content, cell_of, name_of, record_batch
-from .table import DamagedFile, Options, Package, Table, open_file, pa
+from .coding import Content, cell_of, name_of, record_batch
+from .formats import DamagedFile, Options, Package, Table, pa
 
 openpyxl: Any = Package("openpyxl")
 _LONGEST_CELL, _MOST_ROWS = 32_767, 1_048_576
@@ -20,10 +20,9 @@ class ExcelTable(Table):
     name, suffixes, magic = "xlsx", (".xlsx", ".xlsm"), (b"PK\x03\x04",)
     packages, extra = ("openpyxl", "pyarrow"), "excel"
 
-    def __init__(self, path: Path, options: Options):
-        super().__init__(path, options)
-        self.file = open_file(path)
-        book = openpyxl.load_workbook(self.file, read_only=True, data_only=True)
+    def __init__(self, path: Path, options: Options, file: Any = None):
+        super().__init__(path, options, file)
+        book = openpyxl.load_workbook(self.opened(), read_only=True, data_only=True)
         if not book.worksheets:
             raise DamagedFile("it has no sheet")
         rows = [row for row in book.worksheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
@@ -46,10 +45,9 @@ class ExcelTable(Table):
         yield record_batch(found, [name for name, column in found.items() if pa.types.is_string(column.type)])
 
     @classmethod
-    def recognises(cls, path: Path) -> bool:
-        with open(path, "rb") as file:  # names of the parts are listed at the end
-            file.seek(max(0, path.stat().st_size - (1 << 16)))
-            return b"xl/workbook.xml" in file.read()
+    def recognises(cls, file: Any) -> bool:
+        file.seek(max(0, file.seek(0, 2) - (1 << 16)))  # names of the parts are listed at the end
+        return b"xl/workbook.xml" in file.read()
 
     @classmethod
     def write(cls, target: Any, content: Content) -> None:

@@ -4,8 +4,8 @@ Libraries crash on damaged files, loop for ever, or take any amount of memory, i
 child has limits on memory and processor time (on Linux), and is killed when an answer takes too long. It hands the
 columns over a pipe as Arrow record batches, whose sizes are added up here. This process never parses the file.
 
-The talk: a line of JSON that says what to open; a line that describes the table, or an error; a line that says what to
-do; for columns Arrow streams, each announced by a line; and a line that says how it ended.
+The child is told what to do by a line of JSON: to append, or to open a table, which it describes in a line; then a
+second line says which columns to read. Each record batch is a line and an Arrow stream. A last line says how it ended.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -25,10 +26,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from .formats import find_format, format_called, open_here
-from .table import DamagedFile, Format, Options, Piece, Table, TooLarge, naming, pa
+from .formats import DamagedFile, Options, Table, TooLarge, find_format, format_called, naming, open_file, open_here, pa
 
 SECONDS = 5  # of processor time, and two more per megabyte of the files
 PATIENCE = 12  # times as long may an answer take by the clock, since other programs run too
@@ -36,15 +36,18 @@ PATIENCE = 12  # times as long may an answer take by the clock, since other prog
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 _ENVIRONMENT |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "PYTHONWARNINGS": "ignore"}
 _ERRORS = {kind.__name__: kind for kind in (ImportError, ValueError, OSError, RuntimeError)}
-_DESCRIBED = ("names", "n_rows", "id_name", "class_name", "guess_ids", "guess", "inspect", "notes")
+_DESCRIBED = ("names", "n_rows", "id_name", "class_name", "guess_ids", "guess", "notes")
 # HDF5 tells of a lack of memory in words, and calls a damaged address "past end of allocation"
 _NO_MEMORY = re.compile("malloc|realloc|allocate|(?<!past end of )allocation|out of memory|bad_alloc")
 
 
-def open_table(path: Path, options: Options) -> tuple[Table, Format]:
+def open_table(path: Path, options: Options) -> tuple[Table, type[Table]]:
     """The table in a file, or in the files of a folder, and its format."""
-    files, known = find_format(path, options.format)
-    table = open_files(known, files, path, options)
+    with contextlib.ExitStack() as on_error:
+        file = None if path.is_dir() else on_error.enter_context(open_file(path))
+        files, known = find_format(path, options.format, file)
+        table = open_files(known, files, path, options, file)
+        on_error.pop_all()
     twice = next((name for name, count in Counter(table.names).items() if count > 1), None)
     if twice is not None:
         raise ValueError(f"two columns named {twice!r}; rename one, or pass header=False (--no-header).")
@@ -53,21 +56,27 @@ def open_table(path: Path, options: Options) -> tuple[Table, Format]:
     return table, known
 
 
-def open_files(known: Format, files: Sequence[Path], path: Path, options: Options) -> Table:
+def open_files(
+    known: type[Table], files: Sequence[Path], path: Path, options: Options, file: BinaryIO | None = None
+) -> Table:
     """The table in some files of one format: read by a child process, or here when the format or the user says so."""
     known.check_packages()
-    return (GuardedTable if known.guarded and not options.trusted else open_here)(known, files, path, options)
+    if options.trusted or not known.guarded:
+        return open_here(known, files, path, options, file)
+    if file is not None:
+        file.close()  # the child opens it
+    return GuardedTable(known, files, path, options)
 
 
 class GuardedTable(Table):
     """A table that a child process reads."""
 
-    def __init__(self, known: Format, files: Sequence[Path], path: Path, options: Options):
+    def __init__(self, *task: Any):
+        _, _, path, options = self._task = task
         super().__init__(path, options)
-        self._task = known, files, path, options
-        self.file = Child(*self._task)
+        self.file = Child(*task)
         described = self.file.answer()
-        self._pieces = [Piece(*piece) for piece in described.pop("pieces")]
+        self._pieces = described.pop("pieces")
         self.__dict__.update(described)
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
@@ -76,39 +85,40 @@ class GuardedTable(Table):
             child = Child(*self._task)
             child.answer()
         with contextlib.closing(child):
-            yield from child.stream({"columns": list(columns), "ids": ids, "where": where})
+            yield from child.batches({"columns": list(columns), "ids": ids, "where": where})
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[Any]:
         return self._pieces
 
 
-def append_guarded(known: Format, files: Sequence[Path], target: Path, columns: Any, options: Options, force: bool):
-    """`Table.append`, done by a child, which gets the new columns as an Arrow stream."""
-    with contextlib.closing(Child(known, files, files[0].parent if len(files) > 1 else files[0], options)) as child:
-        child.answer()
-        with contextlib.suppress(BrokenPipeError):
-            child.ask({"append": str(target), "force": force})
-            with pa.ipc.new_stream(child.process.stdin, columns.schema) as stream:
-                stream.write_table(columns)
-            child.process.stdin.flush()
-        child.answer()
+def append_guarded(
+    known: type[Table], files: Sequence[Path], target: Path, columns: Any, options: Options, force: bool
+) -> None:
+    """`Table.append`, done by a child, which finds the new columns in a temporary Arrow file."""
+    with tempfile.TemporaryDirectory(prefix="coassoc-") as folder:
+        added = str(Path(folder, "columns.arrow"))
+        with pa.ipc.new_file(added, columns.schema) as out:
+            out.write_table(columns)
+        path = files[0].parent if len(files) > 1 else files[0]
+        with contextlib.closing(Child(known, files, path, options, [added, str(target), force])) as child:
+            child.answer()
 
 
 class Child:
-    """A child process that has been told what to open."""
+    """A child process that has been told what to do."""
 
-    def __init__(self, known: Format, files: Sequence[Path], path: Path, options: Options):
+    def __init__(self, known: type[Table], files: Sequence[Path], path: Path, options: Options, append: Any = None):
         self.path, self.allowed, self.late = path, options.allowed(files), False
         self.seconds = SECONDS + (sum(file.stat().st_size for file in files) >> 19)
         self.process = start()
-        self.ask({
+        self._tell({
             "format": known.name, "files": [str(file) for file in files], "path": str(path), "options": asdict(options),
-            "allowed": self.allowed, "seconds": self.seconds,
+            "allowed": self.allowed, "seconds": self.seconds, "append": append,
         })  # fmt: skip
 
-    def ask(self, question: dict[str, Any]) -> None:
+    def _tell(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(question).encode() + b"\n")
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")
             self.process.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
@@ -123,21 +133,20 @@ class Child:
             raise TooLarge(self.path, self.allowed) if kind == "TooLarge" else _ERRORS[kind](*details)
         return told
 
-    def stream(self, question: dict[str, Any]) -> Iterator[Any]:
+    def batches(self, question: dict[str, Any]) -> Iterator[Any]:
         """The record batches that answer a question."""
-        self.ask(question)
+        self._tell(question)
         total = 0
-        while self.answer():  # a stream for every schema: the files of a folder may differ
+        while self.answer():
             try:
-                reader = self._in_time(pa.ipc.open_stream, self.process.stdout)
-                while (batch := self._in_time(next, reader, None)) is not None:
-                    # a column of dictionary indices, or of empty text, becomes more than it is
-                    total += max(batch.nbytes, 8 * batch.num_rows * batch.num_columns)
-                    if total > self.allowed:
-                        raise TooLarge(self.path, self.allowed)
-                    yield batch
-            except (pa.ArrowException, OSError, EOFError) as error:
+                batch = self._in_time(_read_batch, self.process.stdout)
+            except (pa.ArrowException, ValueError, OSError, EOFError) as error:
                 raise self._death() from error
+            # a column of dictionary indices, or of empty text, becomes more than it is
+            total += max(batch.nbytes, 8 * batch.num_rows * batch.num_columns)
+            if total > self.allowed:
+                raise TooLarge(self.path, self.allowed)
+            yield batch
 
     def _in_time(self, read: Callable[..., Any], *of: Any) -> Any:
         """What `read` returns; the child is killed when that takes too long."""
@@ -173,6 +182,13 @@ class Child:
         self.process.wait()
 
 
+def _read_batch(pipe: Any) -> Any:
+    """The only record batch of a stream."""
+    with pa.ipc.open_stream(pipe) as stream:
+        (batch,) = stream
+    return batch
+
+
 def start() -> Any:
     """The child process, which waits for the first line."""
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
@@ -198,7 +214,7 @@ def main() -> None:
 
 
 def serve(source: Any, out: Any) -> None:
-    """Open the files that the first line names, describe them, do what the second line says."""
+    """Do what the first line says: append columns to files, or open them, describe the table and send its columns."""
     task = json.loads(source.readline())
     files, path = [Path(file) for file in task["files"]], Path(task["path"])
 
@@ -212,32 +228,24 @@ def serve(source: Any, out: Any) -> None:
             for package in known.packages:
                 import_module(package)
             set_limits(7 * task["allowed"] // 4, task["seconds"])  # of memory, less than twice what may come out
-            table = open_here(known, files, path, options)
-            if 8 * (table.n_rows or 0) > task["allowed"]:
-                raise TooLarge(path, task["allowed"])
-            tell({name: getattr(table, name) for name in _DESCRIBED} | {"pieces": table.pieces()})
-            question = json.loads(source.readline() or "{}")
-            if "append" in question:
-                table.close()
-                columns = pa.ipc.open_stream(source).read_all()
-                known.append(files, Path(question["append"]), columns, options, question["force"])
-            elif question:
-                _send(table.batches(**question), out, tell)
+            if task["append"]:
+                added, target, force = task["append"]
+                with pa.ipc.open_file(added) as columns:
+                    known.append(files, Path(target), columns.read_all(), options, force)
+            else:
+                table = open_here(known, files, path, options)
+                if 8 * (table.n_rows or 0) > task["allowed"]:
+                    raise TooLarge(path, task["allowed"])
+                tell({name: getattr(table, name) for name in _DESCRIBED} | {"pieces": table.pieces()})
+                question = json.loads(source.readline() or "null")
+                for batch in table.batches(**question) if question else ():
+                    batch.validate(full=True)  # offsets that lead elsewhere would crash who reads them
+                    tell({"batch": len(batch)})
+                    with pa.ipc.new_stream(out, batch.schema) as stream:
+                        stream.write_batch(batch)
         tell({})
     except Exception as error:
         tell({"error": _described(error, path)})
-
-
-def _send(batches: Iterator[Any], out: Any, tell: Any) -> None:
-    """Batches as Arrow streams, which are ended in any case, so that a line can follow."""
-    batch = next(batches, None)
-    while batch is not None:
-        tell({"stream": True})
-        with pa.ipc.new_stream(out, schema := batch.schema) as stream:
-            while batch is not None and batch.schema == schema:
-                batch.validate(full=True)  # offsets that lead elsewhere would crash who reads them
-                stream.write_batch(batch)
-                batch = next(batches, None)
 
 
 def _described(error: Exception, path: Path) -> list[Any]:

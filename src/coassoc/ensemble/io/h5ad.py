@@ -16,8 +16,8 @@ import numpy as np
 
 from ..encode import as_objects, encode_column
 from ..tables import column_values
-from .cells import Content, arrow_array, label_of, record_batch
-from .table import DamagedFile, Options, Table, check_added, h5py, pa
+from .coding import Content, arrow_array, label_of, record_batch
+from .formats import DamagedFile, Options, Table, check_added, h5py, pa
 
 _IDS = "\x00index"  # the name under which the index is read; no column can have it
 _TEXT = "coassoc-text"  # marks categories that are text although they look like numbers
@@ -30,8 +30,9 @@ class H5adTable(Table):
     packages, extra, replaces, by_rows = ("h5py", "pyarrow"), "anndata", True, True
     id_name, guess_ids, guess = _IDS, False, []
 
-    def __init__(self, path: Path, options: Options):
-        super().__init__(path, options)
+    def __init__(self, path: Path, options: Options, file: Any = None):
+        super().__init__(path, options, file)
+        self.close()
         self.file = h5py.File(path, "r")
         obs = self._member(self.file, "obs")
         if not isinstance(obs, h5py.Group):
@@ -43,7 +44,7 @@ class H5adTable(Table):
         self.names = [name for name in members if name != self.index]
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        for start, rows in [piece.where for piece in self.pieces()] if where is None else [where]:
+        for start, rows in [piece[1] for piece in self.pieces()] if where is None else [where]:
             yield record_batch({name: self._read(name, slice(start, start + rows)) for name in columns})
 
     def _member(self, group: Any, name: str) -> Any:

@@ -8,10 +8,10 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,15 +19,12 @@ import numpy as np
 
 from ..encode import Dictionary, check_missing_rule
 from ..ensemble import Ensemble
-from .cells import MISSING, arrow_array, ids_in, is_number, record_batch
-from .coding import FileBlock, Source, batch_columns, gather, is_dask
+from .coding import MISSING, FileBlock, Source, arrow_array, gather, ids_in, is_number, labels_in, record_batch
+from .formats import Options, Table, naming
 from .guard import open_table
 from .roles import HEAD_ROWS, look, roles_of
-from .table import Options, Table, naming
 
 _FEATURE_MISSING = {"?", *map(str.lower, MISSING)}
-MOST_CATEGORIES = 50  # different words of a column that becomes one feature per word
-_WAY_OUT = "leave it out (--exclude), or code it as numbers."
 
 
 def read_ensemble(
@@ -110,32 +107,11 @@ def read_ensemble(
     for i, path in enumerate(paths):
         if any(path.resolve() == other.resolve() for other in paths[:i]):
             raise ValueError(f"path names {path.name} twice; give each file once.")
-    parts = []
+    parts, rule = [], missing if len(paths) == 1 else "nan"
     for path in paths:
         with standard_input(format) if str(path) == "-" else nullcontext(path) as file:
-            opened = LabelFile(file, **options)
-            if [file] == paths:
-                return opened.ensemble(missing)
-            parts.append(opened.read())
-    with naming(paths[0]):
-        return (parts[0] if len(parts) == 1 else _join(parts, paths)).ensemble(missing)
-
-
-class _Part(NamedTuple):
-    """What one file says: named columns of labels, ids, classes."""
-
-    columns: dict[str, Dictionary]
-    ids: np.ndarray | None
-    classes: np.ndarray | None
-
-    @property
-    def n_rows(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def ensemble(self, missing: str) -> Ensemble:
-        ensemble = Ensemble.from_partitions(self.columns, missing=missing)
-        ensemble.item_ids, ensemble.classes = self.ids, self.classes
-        return ensemble
+            parts.append(LabelFile(file, **options).ensemble(rule))
+    return parts[0] if len(parts) == 1 else _join(parts, paths, missing)
 
 
 class LabelFile(Source):
@@ -149,25 +125,22 @@ class LabelFile(Source):
             self.table, self.format = open_table(path, Options(**options))
             for note in self.table.notes:
                 warnings.warn(note, stacklevel=4)
-            self.roles = roles_of(self.table)
-            batches = self._read(self.roles.all)
+            self.roles = named = roles_of(self.table)
+            batches = self._read(named.all)
             first = [next(batches)]
             while sum(map(len, first)) < HEAD_ROWS and (batch := next(batches, None)) is not None:
                 first.append(batch)
-            roles = look(self.roles, self.table, first)
-            self._started: Iterator[Any] | None = chain(first, batches)
-            if roles != self.roles:
-                batches.close()
-                self.roles, self._started = roles, None
-        self.kind, self.what, self.names, self.n_rows = "file", path.name, roles.partitions, self.table.n_rows
+            self.roles = look(named, self.table, first)
+            self._started: Iterator[Any] | None = chain(first, batches) if self.roles == named else None
+        self.kind, self.what, self.names, self.n_rows = "file", path.name, self.roles.partitions, self.table.n_rows
 
     @cached_property
     def blocks(self) -> list[FileBlock]:  # type: ignore[override]
         """The table in pieces that any process can read."""
         columns, options = tuple(self.names), self.table.options
-        return [FileBlock(self.format.name, columns, options, piece) for piece in self.table.pieces()]
+        return [FileBlock(self.format.name, columns, options, *piece) for piece in self.table.pieces()]
 
-    def _read(self, columns: list[str]) -> Generator[Any]:
+    def _read(self, columns: list[str]) -> Iterator[Any]:
         """Batches of some columns; columns of arrays get names where they play several parts."""
         named = self.table.array is not None and columns != self.roles.partitions
         for batch in self.table.batches(columns, self.roles.ids):
@@ -191,15 +164,13 @@ class LabelFile(Source):
         with naming(self.path):
             if self.table.array is not None and self.roles.all == self.table.names:
                 return Ensemble(self.table.array, missing=missing)
-            return self.read().ensemble(missing)
-
-    def read(self) -> _Part:
-        """What the file says."""
-        with naming(self.path):
             batches = list(self.batches(all_roles=True))
             self.table.close()
-            columns = gather(batches, self.roles.partitions)
-            return _Part(columns, *(self.aside(name, batches) for name in (self.roles.ids, self.roles.classes)))
+            ensemble = Ensemble.from_partitions(gather(batches, self.names), missing=missing)
+            ensemble.item_ids, ensemble.classes = (
+                self.aside(name, batches) for name in (self.roles.ids, self.roles.classes)
+            )
+            return ensemble
 
     def aside(self, name: str | None, batches: Iterable[Any] | None = None) -> np.ndarray | None:
         """The column of ids or of classes, read alone where no `batches` hold it."""
@@ -225,14 +196,13 @@ def check_ids(ids: np.ndarray, column: str) -> np.ndarray:
     return ids
 
 
-def _join(parts: list[_Part], paths: list[Path]) -> _Part:
+def _join(parts: list[Ensemble], paths: list[Path], missing: str) -> Ensemble:
     """Partitions of several files over the union of their items, in order of first appearance."""
-    with_ids = [part.ids is not None for part in parts]
-    ids = [range(part.n_rows) if part.ids is None else part.ids.tolist() for part in parts]
-    if any(with_ids) and not all(with_ids):
-        name = paths[with_ids.index(False)].name
-        raise ValueError(f"{name} has no ids while others do; name its id_column (--id).")
-    if not any(with_ids) and len(set(map(len, ids))) > 1:
+    without_ids = [path.name for part, path in zip(parts, paths) if part.item_ids is None]
+    ids = [range(len(part)) if part.item_ids is None else part.item_ids.tolist() for part in parts]
+    if 0 < len(without_ids) < len(parts):
+        raise ValueError(f"{without_ids[0]} has no ids while others do; name its id_column (--id).")
+    if without_ids and len(set(map(len, ids))) > 1:
         sizes = ", ".join(f"{path.name} {len(mine)}" for path, mine in zip(paths, ids))
         raise ValueError(f"files without ids must have the same number of rows, got {sizes}; name an id_column.")
     place: dict[str, int] = {}
@@ -240,17 +210,20 @@ def _join(parts: list[_Part], paths: list[Path]) -> _Part:
     columns, classes = {}, None
     stems, taken = [path.name.split(".")[0] for path in paths], Counter[str]()
     for stem, part, where in zip(stems, parts, rows):
-        for column, labels in part.columns.items():
+        for j, column in enumerate(part.names):
             # the name of the file, with that of the column when it has several or files share a name
-            name = stem if len(part.columns) == 1 and stems.count(stem) == 1 else f"{stem}:{column}"
+            name = stem if part.n_partitions == 1 and stems.count(stem) == 1 else f"{stem}:{column}"
             taken[name] += 1
             indices = np.full(len(place), -1, dtype=np.int64)
-            indices[where] = labels.indices
-            columns[name if taken[name] == 1 else f"{name}:{taken[name]}"] = Dictionary(indices, labels.labels)
+            indices[where] = part.partition(j)
+            columns[name if taken[name] == 1 else f"{name}:{taken[name]}"] = Dictionary(indices, part.categories[j])
         if part.classes is not None:
             classes = np.full(len(place), None, dtype=object) if classes is None else classes
             classes[where] = part.classes
-    return _Part(columns, np.array(list(place), dtype=object) if all(with_ids) else None, classes)
+    with naming(paths[0]):
+        ensemble = Ensemble.from_partitions(columns, missing=missing)
+    ensemble.item_ids, ensemble.classes = None if without_ids else np.array(list(place), dtype=object), classes
+    return ensemble
 
 
 @contextmanager
@@ -276,22 +249,17 @@ class Features(NamedTuple):
 
 
 def read_features(
-    path: str | Path,
-    *,
-    exclude: Sequence[str] = (),
-    id_column: str | None = None,
-    class_column: str | None = None,
-    categories: bool = False,
+    path: str | Path, *, exclude: Sequence[str] = (), id_column: str | None = None, class_column: str | None = None
 ) -> Features:
     """Read a table of numbers; columns in `exclude` (names or patterns) and those of ids and classes are not features.
 
-    A first column named like ids is one. With `categories`, a column of words becomes one feature of 0 and 1 per word,
-    unless all its words differ: then it is left out with a warning. Text needs a header. An empty cell is NaN. An array
-    that a file holds as it is is mapped, not loaded.
+    A first column named like ids is one. Text needs a header. An empty cell is NaN. An array that a file holds as it is
+    is mapped, not loaded.
     """
     path = Path(path)
     with naming(path):
-        file = features_in(path, exclude=exclude, id_column=id_column, class_column=class_column or False)
+        file = LabelFile(path, columns="*", exclude=exclude, id_column=id_column, class_column=class_column or False,
+                         header=True, trusted=True)  # fmt: skip
         names, array = file.names, file.table.array
         if file.format.is_text and all(map(is_number, file.table.names)):
             raise ValueError("the first line holds numbers only; a header must come first.")
@@ -300,60 +268,31 @@ def read_features(
                 raise ValueError(f"must hold a table of numbers, got {array.dtype}.")
             return Features(array if names == file.table.names else array[:, list(map(int, names))], names)
         batches = list(file.batches(all_roles=True))
-        starts = [0, *accumulate(map(len, batches))]
-        columns: dict[str, np.ndarray] = {}
-        for name in names:
-            try:
-                parts = [numbers_in(batch, [name], start) for batch, start in zip(batches, starts)]
-                columns[name] = np.concatenate(parts)
-            except ValueError:
-                if not categories:
-                    raise
-                columns |= _one_hot(_texts(batches, name), name, path)
-        if not columns:
-            raise ValueError("no feature column is left.")
-        aside = (None if name is None else _texts(batches, name) for name in (file.roles.ids, file.roles.classes))
-        return Features(np.column_stack(list(columns.values())), list(columns), *aside)
+        X = np.column_stack([_numbers(batches, name) for name in names])
+        aside = (
+            None if name is None else np.concatenate([ids_in(batch, name).astype(str) for batch in batches])
+            for name in (file.roles.ids, file.roles.classes)
+        )
+        return Features(X, names, *aside)
 
 
-def features_in(path: Any, columns: Any = "*", **choice: Any) -> LabelFile:
-    """A file of features, or a folder of files, opened by this process; `choice` as of `read_ensemble`."""
-    if is_dask(path):
-        raise ValueError("features must be a file or a folder; write the Dask collection: frame.to_parquet(folder).")
-    choice = {"id_column": False, "class_column": False} | choice
-    return LabelFile(Path(path), columns=columns, header=True, trusted=True, **choice)
-
-
-def numbers_in(batch: Any, names: Sequence[str], start: int = 0) -> np.ndarray:
-    """Columns of a batch, the first row of which is row `start`, as numbers, NaN where missing."""
-    numbers = np.full((len(batch), len(names)), np.nan)
-    batch = batch.select(names) if hasattr(batch, "select") else batch
-    for j, (name, (values, nulls)) in enumerate(zip(names, batch_columns(batch, names))):
+def _numbers(batches: Sequence[Any], name: str) -> np.ndarray:
+    """A column as numbers, NaN where missing."""
+    found: list[np.ndarray] = []
+    for batch in batches:
+        values, nulls = labels_in(batch, name)
         if not isinstance(values, Dictionary) and values.dtype.kind in "fiub":
-            numbers[:, j] = values if nulls is None else np.where(nulls, np.nan, values)
+            found.append(values if nulls is None else np.where(nulls, np.nan, values))
             continue
         column = values if isinstance(values, Dictionary) else Dictionary(np.arange(len(batch)), values)
-        texts = ["" if label is None else str(label).strip() for label in column.labels.tolist()]
-        wrong = [i for i, text in enumerate(texts) if not is_number(text) and text.lower() not in _FEATURE_MISSING]
-        if wrong:
-            row = start + int(np.flatnonzero(column.indices == wrong[0])[0]) + 1
-            raise ValueError(f"column {name!r}, row {row} is {texts[wrong[0]]!r}, not a number; {_WAY_OUT}")
-        found = [float(text) if is_number(text) else np.nan for text in texts]
-        numbers[:, j] = np.array([*found, np.nan])[column.indices]  # the last entry serves index −1
-    return numbers
-
-
-def _texts(batches: Sequence[Any], name: str) -> np.ndarray:
-    return np.concatenate([ids_in(batch, name).astype(str) for batch in batches])
-
-
-def _one_hot(texts: np.ndarray, name: str, path: Path) -> dict[str, np.ndarray]:
-    """A feature of 0 and 1 for each word of a column; none for a column of ids."""
-    texts = np.char.strip(texts)
-    words = [word for word in np.unique(texts).tolist() if word.lower() not in _FEATURE_MISSING]
-    if len(words) == len(texts):
-        warnings.warn(f"{path.name}: left out column {name!r}, whose values all differ, as ids do.", stacklevel=5)
-        return {}
-    if len(words) > MOST_CATEGORIES:
-        raise ValueError(f"column {name!r} has {len(words)} different words, over {MOST_CATEGORIES}; {_WAY_OUT}")
-    return {f"{name}={word}": (texts == word).astype(np.float64) for word in words}
+        numbers = np.full(len(column.labels) + 1, np.nan)  # the last entry serves index −1
+        for i, label in enumerate(column.labels.tolist()):
+            text = "" if label is None else str(label).strip()
+            if is_number(text):
+                numbers[i] = float(text)
+            elif text.lower() not in _FEATURE_MISSING:
+                row = sum(map(len, found)) + int(np.flatnonzero(column.indices == i)[0]) + 1
+                way_out = "leave it out (--exclude), or code it as numbers, as pandas.get_dummies does"
+                raise ValueError(f"column {name!r}, row {row} is {text!r}, not a number; {way_out}.")
+        found.append(numbers[column.indices])
+    return np.concatenate(found).astype(np.float64)

@@ -19,7 +19,7 @@ import numpy as np
 from ..encode import Dictionary
 from ..tables import columns_of
 from .coding import batch_columns
-from .table import Table, listing
+from .formats import Table, listing
 
 ID_NAMES = ("", "id", "ids", "index", "item", "item_id", "barcode", "cell_barcode", "unnamed: 0", "__index_level_0__")
 CLASS_NAMES = ("class", "classes", "truth", "ground_truth", "target")
@@ -95,7 +95,7 @@ def _chosen(table: Table) -> list[str]:
 
 def look(roles: Roles, table: Table, batches: Sequence[Any]) -> Roles:
     """The same roles without columns that hold no clustering, judged by the first rows, those of `batches`."""
-    if table.options.columns is not None or not table.inspect:
+    if table.options.columns is not None:
         return roles
     values: dict[str, list[Any]] = {name: [] for name in roles.partitions}
     left, name = HEAD_ROWS, table.path.name

@@ -1,5 +1,5 @@
 """CSV and TSV files: read by pyarrow, columns as dictionaries of their different texts; rows are added to without
-being parsed. What a cell means: `cells.py`."""
+being parsed. What a cell means: `coding.py`."""
 
 from __future__ import annotations
 
@@ -10,43 +10,40 @@ import math
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .cells import MISSING, Content, cell_of, is_number, label_of, name_of, pc, record_batch
-from .table import Options, Package, Piece, Table, TooLarge, check_added, open_file, pa
+from .coding import MISSING, Content, cell_of, is_number, name_of, pc, record_batch
+from .formats import Options, Package, Table, TooLarge, check_added, pa
 
 pacsv: Any = Package("pyarrow.csv")
 _LONGEST_HEADER = 1 << 20
 _BATCH_BYTES = 1 << 22  # text parsed at a time
-_BLOCK_BYTES = 1 << 26  # text of a piece
+_BLOCK_BYTES = 1 << 26  # text taken at a time where rows get more cells
 _SNIFFED = ",\t;|"  # those that are found by looking
 _OTHER_KINDS = re.compile(rb'\s*(<[!?a-zA-Z]|\{\s*"|\[\s*[\[{"])')  # how HTML, XML and JSON begin
 _MUST_QUOTE = '[\ufeff"\r\n,;|\t{}]'  # every mark that may separate cells, and the one that does
 
 
 class _Text:
-    """The text of a file from one byte to another, unpacked when it is compressed; counts what it hands out."""
+    """The text of a file from some byte on, unpacked when it is compressed; counts what it hands out."""
 
     closed = False
 
-    def __init__(self, table: TextTable, start: int = 0, stop: float = math.inf):
-        if table.file is None or table.file.closed:
-            table.file = open_file(table.path)
-        self.path, self.at, self.stop, self.quotes = table.path, start, stop, 0
-        table.file.seek(0)
-        self.is_packed = table.file.read(2) == b"\x1f\x8b"
-        table.file.seek(0)
-        self.file: Any = gzip.GzipFile(fileobj=table.file) if self.is_packed else table.file
+    def __init__(self, table: TextTable, start: int = 0):
+        file: Any = table.opened()
+        is_packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        self.path, self.at, self.quotes = table.path, start, 0
+        self.file = gzip.GzipFile(fileobj=file) if is_packed else file
         self.file.seek(start)
-        self.allowed = table.options.allowed([table.path]) if self.is_packed else math.inf
+        self.allowed = table.options.allowed([table.path]) if is_packed else math.inf
 
     def read(self, size: int) -> bytes:
         try:
-            data = self.file.read(int(min(size, self.stop - self.at)))
+            data = self.file.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{self.path.name} is a damaged gzip archive ({error}); fetch it again.") from None
         self.at += len(data)
@@ -65,9 +62,9 @@ class TextTable(Table):
     name, suffixes, guarded, is_text = "csv", (".csv", ".txt"), False, True
     usual: str | None = None  # the separator that the name promises; None looks at the first line
 
-    def __init__(self, path: Path, options: Options):
-        super().__init__(path, options)
-        line, rest = self._first_rows()
+    def __init__(self, path: Path, options: Options, file: Any = None):
+        super().__init__(path, options, file)
+        line, second = self._first_rows()
         self.first_row = line.rstrip("\r\n")
         self.eol = line[len(self.first_row) :] or "\n"
         self.delimiter = options.delimiter or self.usual or _delimiter(line)
@@ -75,24 +72,19 @@ class TextTable(Table):
             cells = next(csv.reader(io.StringIO(line, newline=""), delimiter=self.delimiter, strict=True))
         except csv.Error as error:
             raise ValueError(f"{path.name} is not a well-formed table near row 1: {error}; check quotes.") from None
-        self.width, self.has_header, self.padded = len(cells), True, False
-        if self.width == 1:
+        if len(cells) == 1:
             self.hint = "; if another mark separates its cells, pass delimiter= (--delimiter), as in --delimiter ' '"
-            numbers = [row.split() for row in rest]
-            if max(map(len, numbers), default=1) > 1 and all(is_number(cell) for row in numbers for cell in row):
+            numbers = second.split()
+            if len(numbers) > 1 and all(map(is_number, numbers)):
                 raise ValueError(f"{path.name} has one column, {cells[0]!r}, with several numbers in a row{self.hint}.")
-        self.has_header = self._is_header(cells) if options.header is None else options.header
-        names = [name_of(cell) for cell in cells] if self.has_header else [str(j) for j in range(len(cells))]
-        self.padded = self.has_header and len(names) > 1 and names[-1] == ""
-        self.names = names[:-1] if self.padded else names
+        self.has_header = _is_header(cells) if options.header is None else options.header
+        self.names = [name_of(cell) for cell in cells] if self.has_header else [str(j) for j in range(len(cells))]
         if "" in self.names[1:]:
             raise ValueError(f"column {self.names.index('', 1) + 1} has no name; name every column in the first row.")
-        self.options = replace(options, delimiter=self.delimiter, header=self.has_header)  # for its pieces
+        self.start = self.after_first if self.has_header else self.mark  # the byte at which the rows begin
 
-    # -- the first row ---------------------------------------------------------------------------------------------
-
-    def _first_rows(self) -> tuple[str, list[str]]:
-        """The first row, and some that follow; notes where they begin."""
+    def _first_rows(self) -> tuple[str, str]:
+        """The first row, and the line that follows; notes where they begin."""
         name = self.path.name
         data = _Text(self).read(_LONGEST_HEADER)
         found = re.match(rb'(?:[^"\r\n]++|"[^"]*+")*+(\r\n?|\n)', data)  # possessive, so that it takes linear time
@@ -108,62 +100,26 @@ class TextTable(Table):
             raise ValueError(f"{name} is not UTF-8 text in its first row; save it as UTF-8.") from None
         if not line.strip(" \t\r\n"):
             raise ValueError(f"{name} starts with a blank line; a label table needs a header and at least one row.")
-        return line, data[end : end + (1 << 16)].decode(errors="replace").splitlines()[:-1][:20]
-
-    def _is_header(self, cells: list[str]) -> bool:
-        """Whether the first row names the columns: unless it holds numbers only, some of them twice.
-
-        Different numbers are names when none of them is a label of its own column below, and could be both when one is.
-        """
-        texts = [cell.strip() for cell in cells]
-        if not all(is_number(text) or text in MISSING for text in texts) or not any(map(is_number, texts)):
-            return True
-        self.names = [str(j) for j in range(len(texts))]
-        if len(texts) > 2 and texts == ["", *self.names[:-1]]:
-            return True  # columns without names of their own, written by pandas with the index
-        if len(set(texts)) < len(texts) or any(text in MISSING for text in texts[1:]):
-            return False
-        for batch in self.batches(self.names):
-            for text, column in zip(texts, batch.columns):
-                if text and label_of(text) in map(label_of, column.dictionary.to_pylist()):
-                    way_out = "pass header=True (--header) or header=False (--no-header)"
-                    raise ValueError(f"numbers in the first row, such as {text}, may be names or labels; {way_out}.")
-        return True
+        return line, data[end:].partition(b"\n")[0].decode(errors="replace")
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    @property
-    def start(self) -> int:
-        """The byte at which the rows begin."""
-        return self.after_first if self.has_header else self.mark
-
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        wrong: list[Any] = []
-
-        def refuse(row: Any) -> str:
-            wrong.append(row)
-            return "error"
-
         coded = pa.dictionary(pa.int32(), pa.string())
         places = {name: str(self.names.index(name)) for name in columns}
         kinds = {place: pa.string() if name == ids else coded for name, place in places.items()}
-        if self.padded:
-            kinds[str(self.width - 1)] = coded
-        alone = self.width == 1  # then a blank line is a cell, told from "" by being null
+        alone = len(self.names) == 1  # then a blank line is a cell, told from "" by being null
         n_rows, n_blank, last = 0, 0, ""
-        text = _Text(self, *(where or (self.start,)))
+        text = _Text(self, self.start)
         try:
             for batch in pacsv.open_csv(
                 pa.PythonFile(text, mode="r"),
-                pacsv.ReadOptions(column_names=[str(j) for j in range(self.width)], block_size=_BATCH_BYTES,
+                pacsv.ReadOptions(column_names=[str(j) for j in range(len(self.names))], block_size=_BATCH_BYTES,
                                   use_threads=False),
-                pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=not alone,
-                                   invalid_row_handler=refuse),
+                pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=not alone),
                 pacsv.ConvertOptions(column_types=kinds, include_columns=list(kinds), null_values=[""],
                                      strings_can_be_null=alone, quoted_strings_can_be_null=False),
             ):  # fmt: skip
-                if self.padded and any(cell.strip() for cell in batch.columns[-1].dictionary.to_pylist()):
-                    raise ValueError(f"{self.path.name}: column {self.width} has no name; name every column.")
                 found = [batch.column(place) for place in places.values()]
                 if alone:
                     full = found[0].is_valid().to_numpy(zero_copy_only=False)
@@ -175,36 +131,20 @@ class TextTable(Table):
                 last = found[-1][-1].as_py() if len(found[-1]) else last
                 yield record_batch(dict(zip(columns, found)), columns)
         except pa.ArrowInvalid as error:
-            if "Empty CSV file" not in str(error):
-                raise ValueError(self._why_not(str(error), wrong)) from None
+            reason, _, _ = str(error).partition("\n")
+            reason = re.sub(r"Row #(\d+)", lambda number: f"row {int(number[1]) + self.has_header}", reason)
+            if "straddling" in reason:
+                reason = f"it has a row of more than {_BATCH_BYTES:,} bytes"
+            if "Empty CSV file" not in reason:
+                what = "is not a well-formed table of UTF-8 text with one cell per column in every row"
+                raise ValueError(f"{self.path.name} {what}: {reason}.") from None
         if text.quotes % 2 and "\n" in (last or ""):
             raise ValueError(f"{self.path.name} is not a well-formed table: a quote is opened and never closed.")
-        if n_rows == 0 and where is None:
+        if n_rows == 0:
             raise ValueError(f"{self.path.name} has a header but no rows; a label table needs one row per item.")
 
-    def _why_not(self, reason: str, wrong: list[Any]) -> str:
-        """What is wrong with a file that pyarrow refuses."""
-        name, number = self.path.name, re.search(r"Row #(\d+)", reason)
-        row = f"row {int(number[1]) + self.has_header} of " if number else ""
-        if wrong:
-            return (f"{row}{name} has {wrong[0].actual_columns} cells where the first row has {self.width}; every row "
-                    "needs one cell per column.")  # fmt: skip
-        if "UTF8" in reason:
-            return f"{row}{name} is not UTF-8 text; save it as UTF-8."
-        if "straddling" in reason:
-            return f"{name} has a row of more than {_BATCH_BYTES:,} bytes; is it a table of labels?"
-        return f"{name} cannot be read as a table: {reason.splitlines()[0]}"
-
-    def pieces(self) -> list[Piece]:
-        """Pieces of about `_BLOCK_BYTES`, cut where a row ends; an archive is one piece."""
-        found, at = [], self.start
-        for size, lines in self._rows():
-            found.append(Piece(str(self.path), [at, at + size], len(lines)))
-            at += size
-        return [Piece(str(self.path), None, sum(piece.rows for piece in found))] if _Text(self).is_packed else found
-
-    def _rows(self) -> Iterator[tuple[int, Any]]:
-        """Bytes of some whole rows, and their texts as an Arrow array, without blank lines, line ends and padding.
+    def _rows(self) -> Iterator[Any]:
+        """The texts of the rows as Arrow arrays, without blank lines and line ends.
 
         A row ends at a line end with an even number of quotes before it.
         """
@@ -218,15 +158,11 @@ class TextTable(Table):
                 ends = ends[np.searchsorted(np.flatnonzero(text == ord('"')), ends) % 2 == 0]
             if not more and data:
                 ends = np.union1d(ends, len(data))
-            cut = int(ends[-1]) if len(ends) else 0
-            left = data[cut:]
-            if cut:
-                offsets = pa.py_buffer(np.append(0, ends).astype(np.int32))
-                lines = pa.Array.from_buffers(pa.string(), len(ends), [None, offsets, pa.py_buffer(data)])
-                lines = pc.ascii_rtrim(lines, "\r\n")
-                lines = lines.filter(pc.greater(pc.binary_length(lines), 0))
-                pad = f"{re.escape(self.delimiter)}[ \t]*$"
-                yield cut, pc.replace_substring_regex(lines, pad, "") if self.padded else lines
+            left = data[int(ends[-1]) if len(ends) else 0 :]
+            offsets = pa.py_buffer(np.append(0, ends).astype(np.int32))
+            lines = pa.Array.from_buffers(pa.string(), len(ends), [None, offsets, pa.py_buffer(data)])
+            lines = pc.ascii_rtrim(lines, "\r\n")
+            yield lines.filter(pc.greater(pc.binary_length(lines), 0))
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -244,10 +180,10 @@ class TextTable(Table):
         table = cls(path, options)
         mark = table.delimiter
         if table.has_header:
-            head = ("\ufeff" if table.mark else "") + table.first_row + ("" if table.padded else mark)
+            head = ("\ufeff" if table.mark else "") + table.first_row + mark
             target.write((head + _header(columns.column_names, mark) + table.eol).encode())
         new, n_rows = [_texts(column, mark) for column in columns.columns], 0
-        for _, lines in table._rows():
+        for lines in table._rows():
             cells = [column.slice(n_rows, len(lines)) for column in new]
             n_rows += len(lines)
             if n_rows <= len(columns):
@@ -264,6 +200,19 @@ class TsvTable(TextTable):
 def _delimiter(line: str) -> str:
     """The mark that splits the first line most; a comma when none does."""
     return max(_SNIFFED, key=re.sub('"[^"]*"', "", line).count)
+
+
+def _is_header(cells: list[str]) -> bool:
+    """Whether the first row names the columns: numbers, some of them twice, do not; different numbers may."""
+    texts = [cell.strip() for cell in cells]
+    if not all(is_number(text) or text in MISSING for text in texts) or not any(map(is_number, texts)):
+        return True
+    if len(texts) > 2 and texts == ["", *map(str, range(len(texts) - 1))]:
+        return True  # columns without names of their own, written by pandas with the index
+    if len(set(texts)) < len(texts) or any(text in MISSING for text in texts[1:]):
+        return False
+    way_out = "pass header=True (--header) or header=False (--no-header)"
+    raise ValueError(f"numbers in the first row, such as {texts[-1]}, may be names or labels; {way_out}.")
 
 
 def _header(names: Any, mark: str, alone: bool = False) -> str:

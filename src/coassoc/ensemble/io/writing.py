@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -26,15 +26,11 @@ import numpy as np
 from ...engines.dask import on_blocks
 from ..encode import Dictionary, encode_column, label_array
 from ..ensemble import Ensemble
-from .cells import Content, arrow_array, ids_in
-from .coding import batches_in, is_dask
-from .formats import endings, find_format, format_called, formats, several, suffix_format
+from .arrow import pq
+from .coding import Content, arrow_array, batches_in, ids_in, is_dask
+from .formats import Format, Options, endings, find_format, joins_source, listing, naming, pa, several, table_format
 from .guard import append_guarded
 from .roles import class_names, is_class_name, is_id_name
-from .table import Format, Options, Package, listing, naming, pa
-from .text import TextTable
-
-pq: Any = Package("pyarrow.parquet")
 
 
 def write_ensemble(
@@ -152,29 +148,6 @@ def write_labels(
 # -- how it is written ---------------------------------------------------------------------------------------------
 
 
-def table_format(path: Any, format: str | None = None, source: Any = None) -> Format:
-    """The format to write: `format`, or what the name of the file says; to standard output text as of the source."""
-    able = [known for known in formats() if known.write]
-    found = format_called(format) if format else suffix_format(Path(path))
-    if str(path) == "-" and format is None:
-        origin = TextTable if source is None else find_format(Path(source))[1]
-        found = origin if origin.is_text else TextTable
-    if found not in able:
-        unknown = f"the name {Path(path).name!r} does not say which format to write"
-        what = f"{found.name} files are read, not written" if found else unknown
-        raise ValueError(f"{what}; end the name in one of {endings()}.")
-    found.check_packages()
-    return found
-
-
-def joins_source(path: Any, source: Any, format: str | None = None) -> bool:
-    """Whether labels written to `path` become a column beside everything that `source` holds."""
-    if source is None:
-        return False
-    found = table_format(path, format, source)
-    return found.append is not None and found is find_format(Path(source))[1]
-
-
 def _write(path: Any, found: Format, force: bool, write: Callable[[Any], None]) -> None:
     """Write to a file (text is compressed when its name ends in .gz) or to standard output."""
     if str(path) == "-":
@@ -204,18 +177,14 @@ def _names(ensemble: Ensemble, found: Format) -> list[str]:
     """Names of the columns; refuses names that a reader would take for something else."""
     names = list(ensemble.names)
     wrong = {name for name in names if names.count(name) > 1}
-    if found.keeps_names:
+    if not found.one_array:
         if names == [str(j) for j in range(len(names))]:
             return [f"partition_{name}" for name in names]
-        wrong |= {name for name in names if name == "" or is_class_name(name) or "\x00" in name}
+        wrong |= {name for name in names if name in ("", "item_ids") or is_class_name(name) or "\x00" in name}
         wrong |= set(class_names(names)) | ({"id"} & set(names) if ensemble.item_ids is not None else set())
         wrong |= {name for name in names[:1] if is_id_name(name)} if ensemble.item_ids is None else set()
     if wrong:
-        able = " or ".join(known.name for known in several() if not known.keeps_names)
-        raise ValueError(
-            f"names must differ, and must not be read as ids or classes: rename {listing(sorted(wrong))}, or write "
-            f"{able}, which stores any names."
-        )
+        raise ValueError(f"names must differ, and must not be read as ids or classes: rename {listing(sorted(wrong))}.")
     return names
 
 
@@ -250,29 +219,32 @@ def write_parts(folder: Any, columns: dict[str, Any], ensemble: Any) -> None:
     ]
     with new_folder(folder) as partial:
         paths = [partial.resolve() / f"part-{i:05}.parquet" for i in range(len(ids))]
-        on_blocks(_write_part, map(str, paths), [list(columns)] * len(ids), ids, *blocks)
+        names = [[ensemble.id_column, *columns]] * len(ids)
+        on_blocks(_write_part, map(str, paths), names, ids, *blocks)
         absent = [path.name for path in paths if not path.exists()]
         if absent:
             raise FileNotFoundError(f"the workers did not write to {str(folder)!r} as seen here; name a shared folder.")
 
 
 def _ids_of_blocks(ensemble: Any, sizes: Sequence[int]) -> list[Any]:
-    """The name of the column of ids and the blocks of the file that hold those of each block of labels, or None."""
+    """The ids of each block of labels, or the blocks of the file that hold them, or None."""
     name = ensemble.id_column
     if name is None:
         return [None] * len(sizes)
+    if ensemble.source.n_rows is None:  # text, which is not read in pieces
+        return np.split(ensemble.item_ids, np.cumsum(sizes)[:-1])
     blocks = [replace(block, columns=(name,)) for block in ensemble.source.blocks]
     cuts = np.searchsorted(np.cumsum([0, *(block.rows for block in blocks)]), np.cumsum([0, *sizes]))
-    return [(name, blocks[first:last]) for first, last in pairwise(cuts.tolist())]
+    return [blocks[first:last] for first, last in pairwise(cuts.tolist())]
 
 
 def _write_part(path: str, names: Sequence[str], ids: Any, *values: np.ndarray) -> None:
     rounded = [value.astype(float).round(4) if value.dtype.kind == "f" else value for value in values]
-    columns = dict(zip(names, map(arrow_array, rounded)))
+    columns = dict(zip(names[1:], map(arrow_array, rounded)))
+    if isinstance(ids, list):
+        ids = np.concatenate([ids_in(batch, names[0]) for block in ids for batch in batches_in(block)])
     if ids is not None:
-        name, blocks = ids
-        texts = np.concatenate([ids_in(batch, name) for block in blocks for batch in batches_in(block)])
-        columns = {name: pa.array(texts), **columns}
+        columns = {names[0]: pa.array(ids), **columns}
     pq.write_table(pa.table(columns), path)
 
 
@@ -288,9 +260,10 @@ def check_outputs(
     options `folders` name new folders.
     """
     read = [source for source in inputs if source is not None and str(source) != "-"]
-    written = {option: path for option, path in outputs.items() if path is not None and str(path) != "-"}
     before: dict[str, Any] = {}
-    for option, path in written.items():
+    for option, path in outputs.items():
+        if path is None or str(path) == "-":
+            continue
         for source in read:
             if _same_file(path, source):
                 raise ValueError(f"{option} {path} is also an input, which it would replace; choose another name.")
@@ -332,47 +305,47 @@ def new_folder(path: Any) -> Iterator[Path]:
 
 
 def check_writable(path: Any, *, force: bool = False) -> None:
-    """Refuse an output that exists (unless `force`), is not a regular file, or is in a folder that cannot be used."""
+    """Refuse an output that exists (unless `force`), is not a regular file, or is where no file can be written."""
     if not str(path):
         raise ValueError("the name of an output file must not be empty.")
-    target = Path(path)
-    folder = _real(target).parent
+    target, folder = Path(path), _real(path).parent
     try:
         mode = os.stat(target).st_mode
     except (FileNotFoundError, NotADirectoryError):
         if not folder.is_dir():
-            what = "is not a folder" if folder.exists() else "does not exist; create it first"
-            raise FileNotFoundError(f"{target} cannot be written: the folder {str(target.parent)!r} {what}.") from None
+            missing = f"there is no folder {str(target.parent)!r}; create it first"
+            raise FileNotFoundError(f"{target} cannot be written: {missing}.") from None
     else:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, "is a folder", str(target))
         if not stat.S_ISREG(mode):
-            kind = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}.get(stat.S_IFMT(mode), "a device")
-            raise ValueError(f"{target} is {kind}; name a regular file, or - for standard output.")
+            raise ValueError(f"{target} is not a regular file; name one, or - for standard output.")
         if not force:
             raise FileExistsError(f"{target} already exists; choose another name, or pass force=True (--force).")
-        if not _may(target, os.W_OK):
-            raise PermissionError(f"{target} is read-only; change its mode, or choose another name.")
-    if not _may(folder, os.W_OK | os.X_OK):
-        raise PermissionError(f"{target} cannot be written: no permission to create files in {str(target.parent)!r}.")
+    for place in (target, folder):
+        if place.exists() and not os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise PermissionError(errno.EACCES, "no permission to write", str(place))
 
 
 @contextmanager
 def replacing(path: Any, *, force: bool = False) -> Iterator[Path]:
     """Yield a temporary path to write to; rename it to `path` at the end, or delete it after an error.
 
-    A link is followed. A replaced file keeps its mode and, where possible, its owner. An existing file is refused
-    unless `force`.
+    A link is followed. A replaced file keeps its mode. An existing file is refused unless `force`.
     """
     check_writable(path, force=force)
     target = _real(path)
     partial = _temporary(target)
     try:
-        _create(partial, target)
+        mode = stat.S_IMODE(os.stat(target).st_mode) if target.exists() else None
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else 0o600))
+        if mode is not None:  # from the start, so that the content is never more readable than in the end
+            os.chmod(partial, mode)
         yield partial
         with open(partial, "r+b") as written:  # Windows flushes files that are open for writing only
             os.fsync(written.fileno())
-        _publish(partial, target, force)
+        check_writable(path, force=force)  # another process may have made the file meanwhile
+        os.replace(partial, target)
     except OSError as error:
         # about the path that the user gave; libraries may name the temporary one without a number
         foreign = error.filename is not None and partial.name not in str(error.filename)
@@ -387,33 +360,6 @@ def replacing(path: Any, *, force: bool = False) -> Iterator[Path]:
 def _temporary(target: Path) -> Path:
     """A hidden name without the suffix of a data format: left behind by ``kill -9`` it is never read as data."""
     return target.with_name(f".coassoc-{secrets.token_hex(8)}.part")
-
-
-def _create(partial: Path, target: Path) -> None:
-    """An empty file with the mode that the final one will have, so that its content is never more readable."""
-    old = os.stat(target) if target.exists() else None
-    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if old is None else 0o600))
-    if old is not None:
-        if hasattr(os, "chown"):
-            with suppress(OSError):  # a file of another user becomes ours
-                os.chown(partial, old.st_uid, old.st_gid)
-        os.chmod(partial, stat.S_IMODE(old.st_mode))
-
-
-def _publish(partial: Path, target: Path, force: bool) -> None:
-    if not force:
-        try:
-            os.link(partial, target)  # fails if another process has made the file since the check
-            return
-        except FileExistsError:
-            raise
-        except OSError:
-            pass  # no hard links on this file system
-    os.replace(partial, target)
-
-
-def _may(path: Path, mode: int) -> bool:
-    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _real(path: Any) -> Path:
