@@ -18,9 +18,13 @@ from sklearn.base import clone
 
 import coassoc as ca
 from coassoc.consensus.auto import evidence
+from coassoc.core.counts import Layout
 from coassoc.core.objectives import fix_table
 from coassoc.engines import Numpy, chunked
-from coassoc.engines.dask import DaskRows, local_cluster, open_client
+from coassoc.engines.chunked import make_chunk
+from coassoc.engines.cluster import local_cluster, open_client
+from coassoc.engines.contract import missing_in
+from coassoc.engines.dask import DaskRows
 from consensus.test_sampled_items import reduce_early
 from twins.cases import noisy_table
 from twins.fixtures import Twin
@@ -170,6 +174,27 @@ def test_a_message_reaches_the_user_from_the_workers(client):
     with pytest.raises(ValueError, match="must hold labels, not measurements"):
         fit_on(ESTIMATORS[0], ca.engines.Dask(client), bad)
     assert tasks_left(client) == []
+
+
+def test_a_call_may_be_repeated_or_come_late():
+    """A cluster may run a task twice, or an older one again: the state found then is not the one the call means."""
+    rng = np.random.default_rng(4)
+    ensemble = ca.Ensemble(noisy_table(4, 200, missing=0.2))
+    layout = Layout.of(ensemble)
+    chunk = make_chunk(ensemble.codes, None, (layout, missing_in(ensemble), "auto", 2))
+    tables = [fix_table(rng.normal(size=(ensemble.n_codes, 3)), layout) for _ in range(3)]
+    calls = [(3, ("", None, None), "v0", tables[0])]
+    calls += [(3, (f"v{i}", tables[i], None), f"v{i + 1}", tables[i + 1]) for i in range(2)]
+    first = [chunk.counts(*call) for call in calls]
+    for i in (2, 1, 1, 0, 2):
+        again = chunk.counts(*calls[i])
+        assert again[0] == first[i][0] and (again[1] == first[i][1]).all() and (again[2] == first[i][2]).all()
+    weights, chosen = np.ones(5, np.int64), ensemble.codes[[3, 50, 120]]
+    asked = [("s", weights, chosen[:m], ensemble.codes[[7, 9]]) for m in (1, 2, 3)]
+    asked.append(("s", weights, chosen[[2, 1]], ensemble.codes[[7, 9]]))
+    totals = [chunk.potentials(*call).tolist() for call in asked]
+    for i in (1, 3, 2, 0):
+        assert chunk.potentials(*asked[i]).tolist() == totals[i]
 
 
 def test_engine_is_configuration(client):

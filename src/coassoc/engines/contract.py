@@ -361,7 +361,7 @@ class Engine(ABC):
 
 def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.ndarray | None:
     """Multiplicity of each row, 0 for rows without any label; None when all are 1."""
-    unlabelled = ensemble.unlabelled()
+    unlabelled = ensemble.unlabelled() if missing_in(ensemble).all() else None
     if unlabelled is not None:
         multiplicity = np.ones(ensemble.n_samples, np.int64) if multiplicity is None else multiplicity.copy()
         multiplicity[unlabelled] = 0

@@ -1,4 +1,4 @@
-"""Memory: sizes as text, the memory this process holds, and arrays that go to files when a budget is used up."""
+"""Memory: sizes as text, the memory this process holds, and arrays in temporary files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 import tempfile
 import threading
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -97,40 +96,12 @@ class PeakMemory:
             self.peak = max(self.peak or 0, anonymous_bytes() or 0)
 
 
-_SMALL = 1 << 16  # bytes; smaller arrays are always kept in memory
-
-
-class Budget:
-    """Allocates arrays: in memory while the budget lasts, then in files that are deleted with the array.
+def file_array(shape: int | tuple[int, ...], dtype: Any, directory: str | None = None) -> np.ndarray:
+    """An array in an unnamed temporary file, zero at first; its disk space is freed with the last reference.
 
     Pages of a file belong to the system's cache, which drops them when memory is short.
     """
-
-    def __init__(self, total: int, directory: str | None = None):
-        self.total, self.directory, self.used = total, directory, 0
-
-    def allocate(self, shape: int | tuple[int, ...], dtype: Any) -> np.ndarray:
-        """An array of undefined content."""
-        n_bytes = _bytes_of(shape, dtype)
-        if n_bytes >= _SMALL and self.used + n_bytes > self.total:
-            return file_array(shape, dtype, self.directory)
-        array = np.empty(shape, dtype)
-        self._use(n_bytes)
-        # views keep the array alive: the bytes count until the last of them is deleted
-        weakref.finalize(array, self._use, -n_bytes).atexit = False
-        return array
-
-    def _use(self, n_bytes: int) -> None:
-        self.used += n_bytes
-
-
-def _bytes_of(shape: int | tuple[int, ...], dtype: Any) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-
-
-def file_array(shape: int | tuple[int, ...], dtype: Any, directory: str | None = None) -> np.ndarray:
-    """An array in an unnamed temporary file; its disk space is freed with the last reference."""
-    n_bytes = _bytes_of(shape, dtype)
+    n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     with tempfile.TemporaryFile(dir=directory, prefix="coassoc-") as file:
         if hasattr(os, "posix_fallocate"):  # a full disk is an error now, not a crash at the first write
             os.posix_fallocate(file.fileno(), 0, max(n_bytes, 1))
