@@ -305,8 +305,7 @@ void bind_rows(nb::module_& m) {
         }, "labels"_a.noconvert(), "k"_a, "labelled"_a, nb::keep_alive<1, 2>())
         .def("relabelled", &Labelling::relabelled)
         .def("table", &table_of)
-        .def_ro("evaluated", &Labelling::evaluated_)
-        .def_ro("redone", &Labelling::redone_);
+        .def_ro("evaluated", &Labelling::evaluated_);
 
     nb::class_<Rows>(m, "Rows")
         .def("__init__", &new_rows, "codes"_a.noconvert(), "n_clusters"_a, "missing"_a, "ids"_a.noconvert().none(),
