@@ -36,8 +36,8 @@ ENGINES = {
     "native": ("Native", {}),  # with the best instruction set here
     "native-baseline-rows7": ("Native", {"n_threads": 3, "chunk_rows": 7, "simd": "baseline"}),
     "native-avx2-no-copy": ("Native", {"n_threads": 2, "chunk_rows": 64, "blocked_copy": False, "simd": "avx2"}),
-    "stream": ("Stream", {"memory": "1GB", "chunk_rows": 50}),
-    "stream-files": ("Stream", {"memory": "1B", "chunk_rows": 29}),  # labels and subsets in files
+    "stream": ("Stream", {"memory": "1GB"}),
+    "stream-files": ("Stream", {"memory": "1B"}),  # labels and subsets in files
     "dask": ("Dask", {"chunk_rows": 110}),
     "cuda-twin": ("Twin", {}),
     "cuda": ("Cuda", {}),

@@ -50,6 +50,6 @@ def test_what_exceeds_the_memory_is_kept_in_files():
 
 
 def test_settings_are_shown_and_checked():
-    assert repr(Stream("2GB", chunk_rows=5)) == "Stream(memory='2GB', chunk_rows=5)"
+    assert repr(Stream("2GB")) == "Stream(memory='2GB')"
     with pytest.raises(ValueError, match="local must be"):
         Stream(local="gpu")

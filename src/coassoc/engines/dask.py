@@ -38,6 +38,7 @@ Arguments = Callable[[int], tuple]  # the arguments of a call for the chunk with
 _CHUNKS_PER_THREAD = 2  # enough to balance the load, few enough to schedule
 _LEAST_ROWS = 1 << 17  # below this, scheduling a chunk takes longer than working on it
 _MOST_ROWS = 1 << 23
+_MOST_STARTS = 4  # at the same time
 _STATE_BYTES = 15  # per row and start: labels, bounds, seeding distances
 
 
@@ -55,14 +56,13 @@ class Dask(Engine):
     worker_engine : {"auto", "cuda", "native", "numpy"} or Engine, default="auto"
         Engine that works on a chunk. Each worker chooses for itself with ``"auto"``: its GPU if it has one and CuPy is
         installed there, else the compiled kernels with one thread, else NumPy.
-    n_starts : int, optional
-        K-means starts run at the same time. None: as many as the workers' memory allows, 4 at most.
 
     Notes
     -----
     Input may be a Dask array or data frame, a path that all workers can read, or anything in memory, which is then
     sent once. Labels of distributed input are a Dask array with the input's chunks; call ``compute()`` for NumPy.
-    Workers hold the codes (a byte per label in the common case) and 6 bytes per item for each start in progress.
+    Workers hold the codes (a byte per label in the common case) and 6 bytes per item for each start in progress: as
+    many starts as half of their memory allows, 4 at most.
     The chunks of a worker that dies are computed again; Dask gives a worker that joins its share of the work.
 
     Examples
@@ -80,13 +80,11 @@ class Dask(Engine):
         *,
         chunk_rows: int | None = None,
         worker_engine: str | Engine = "auto",
-        n_starts: int | None = None,
     ):
         if not isinstance(worker_engine, Engine):
             check_choice(worker_engine, "worker_engine", ("auto", "cuda", "native", "numpy"))
         self.client, self.worker_engine = client, worker_engine
         self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
-        self.n_starts = None if n_starts is None else check_integer(n_starts, "n_starts")
 
     def __getstate__(self) -> dict:
         # a connection cannot be pickled; its address opens a new one
@@ -134,8 +132,8 @@ class Dask(Engine):
             copies: list[Any] = [None] * len(kept)
             if multiplicity is not None:
                 copies = [session.send(multiplicity[ends[c] - sizes[c] : ends[c]]) for c in kept]
-            layout, missing, slots = Layout.of(ensemble), missing_in(ensemble), 2 * (self.n_starts or 4) + 2
-            settings = layout, missing, self.worker_engine, slots
+            layout, missing = Layout.of(ensemble), missing_in(ensemble)
+            settings = layout, missing, self.worker_engine, 2 * _MOST_STARTS + 2
             futures = session.map(make_chunk, [codes[c] for c in kept], copies, [settings] * len(kept))
             counted = kept_sizes = [sizes[c] for c in kept]
             if multiplicity is not None or missing.all():
@@ -192,11 +190,9 @@ class Dask(Engine):
         return -(-n // n_chunks)
 
     def starts_at_once(self, rows: Any) -> int:
-        if self.n_starts is not None:
-            return self.n_starts
         memory = sum(int(worker["memory_limit"] or 0) for worker in rows.session.workers())
         spare = memory // 2 - rows.n_rows * rows.layout.n_partitions
-        return int(min(max(spare // max(1, _STATE_BYTES * rows.n_rows), 1), 4))
+        return int(min(max(spare // max(1, _STATE_BYTES * rows.n_rows), 1), _MOST_STARTS))
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         """A task on rows of a single chunk runs on the chunk's worker; each other one is driven by a thread here."""

@@ -355,11 +355,11 @@ def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return first, counts, inverse.astype(np.int64)
 
 
-def local_engine(name: str, chunk_rows: int | None = None, n_threads: int | None = None) -> Engine:
+def local_engine(name: str, n_threads: int | None = None) -> Engine:
     """Compiled kernels, or NumPy without them, for codes that may be larger than memory: there is no copy of these."""
     if name == "numpy" or (name == "auto" and native_or_none() is None):
-        return Numpy() if chunk_rows is None else Numpy(chunk_rows)
-    return Native(n_threads, chunk_rows, blocked_copy=False)
+        return Numpy()
+    return Native(n_threads, blocked_copy=False)
 
 
 def native_or_none() -> Native | None:

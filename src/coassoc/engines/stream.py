@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.checks import check_choice, check_integer
+from ..core.checks import check_choice
 from .contract import Engine, Loadable, Rows
 from .memory import file_array, format_size, parse_size
 from .native import NativeRows, local_engine
@@ -26,8 +26,6 @@ class Stream(Engine):
     memory : str or int, default="2GB"
         Memory for the codes and for these bytes. Where they would take more, the labels, and the codes of the nodes of
         a tree, are kept in temporary files.
-    chunk_rows : int, optional
-        Rows worked on at a time by a thread; chosen by the work per row when None. Never changes a result.
     directory : str, optional
         Folder for temporary files; the system's default when None. It should not be a file system in memory.
     local : {"auto", "native", "numpy"}, default="auto"
@@ -38,31 +36,22 @@ class Stream(Engine):
     >>> import numpy as np
     >>> import coassoc as ca
     >>> table = np.repeat(np.array([[0, 1], [1, 0]], dtype=np.uint8), 50, axis=0)
-    >>> km = ca.KMeansConsensus(2, random_state=0, engine=ca.engines.Stream(memory="1MB", chunk_rows=10))
+    >>> km = ca.KMeansConsensus(2, random_state=0, engine=ca.engines.Stream(memory="1MB"))
     >>> np.bincount(km.fit(table).labels_).tolist()
     [50, 50]
     """
 
     name = "stream"
 
-    def __init__(
-        self,
-        memory: str | int = "2GB",
-        *,
-        chunk_rows: int | None = None,
-        directory: str | None = None,
-        local: str = "auto",
-    ):
+    def __init__(self, memory: str | int = "2GB", *, directory: str | None = None, local: str = "auto"):
         self.memory = parse_size(memory)
-        self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
         self.directory, self.local = directory, check_choice(local, "local", ("auto", "native", "numpy"))
 
     def __repr__(self) -> str:
-        rows = "" if self.chunk_rows is None else f", chunk_rows={self.chunk_rows}"
-        return f"Stream(memory='{format_size(self.memory).replace(' ', '')}'{rows})"
+        return f"Stream(memory='{format_size(self.memory).replace(' ', '')}')"
 
     def load(self, ensemble: Loadable, multiplicity: np.ndarray | None = None) -> Rows:
-        rows = local_engine(self.local, self.chunk_rows).load(ensemble, multiplicity)
+        rows = local_engine(self.local).load(ensemble, multiplicity)
         if isinstance(rows, NativeRows):
             fits = rows.codes.nbytes + _ITEM_BYTES * rows.n_rows <= self.memory
             rows.store = np.zeros if fits else self._in_file
