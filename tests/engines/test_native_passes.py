@@ -11,7 +11,7 @@ import coassoc as ca
 from coassoc.core.counts import ScoreTable
 from coassoc.engines import Native, Numpy
 from coassoc.ensemble import Ensemble
-from twins.cases import LEVELS, WIDTHS, brute_counts, counting_copies, make_ensemble, natives, needs_kernels
+from twins.cases import LEVELS, WIDTHS, brute_counts, make_ensemble, natives, needs_kernels
 
 pytestmark = needs_kernels
 
@@ -223,7 +223,7 @@ def test_counts_of_a_table_larger_than_the_caches():
 @pytest.mark.parametrize(
     ("p", "bits"), [(1, 0), (3, 0), (7, 6), (16, 8), (17, 40), (128, 0), (254, 31), (255, 0), (255, 6), (256, 6)]
 )
-def test_distances_are_brute_force(p, bits):
+def test_distances_are_those_of_numpy(p, bits):
     """Unit weights, weights of 64, and weights whose sums need so many bits; but for the first with missing labels."""
     rng = np.random.default_rng([p, bits])
     for n in (1, 64, 65, 2047, 2048, 2049, 4160, 6145, 20_001) if p < 16 and not bits else (65, 2049):
@@ -232,33 +232,25 @@ def test_distances_are_brute_force(p, bits):
         weights = rng.integers(0, max(1, 2**bits // p) + 1, size=p) if bits else np.ones(p, int)
         weights = np.full(p, 64) if bits == 6 else weights
         copies = rng.integers(0, 4, size=n) + (np.arange(n) == 0) if bits else None
-        times = counting_copies(ensemble, copies)
-        seedings = [
-            Native(n_threads=t, chunk_rows=rows, simd=level, blocked_copy=copy).load(ensemble, copies).seeding(weights)
+        engines = [
+            Native(n_threads=t, chunk_rows=rows, simd=level, blocked_copy=copy)
             for level in LEVELS
             for t, rows, copy in ((1, None, True), (3, 64, True), (1, None, False))
         ]
-        codes, absent, now = ensemble.codes, np.asarray(ensemble.n_clusters), np.ones(n, np.int64)
-        for step, m in enumerate((1, 2, 3, 4, 5, 6, 7, 8, 9)):
-            total = int((times * now).sum())
-            assert all(s.total == total for s in seedings)
-            if total == 0:
+        truth, *seedings = (engine.load(ensemble, copies).seeding(weights) for engine in (Numpy(), *engines))
+        for m in range(1, 10):
+            assert all(s.total == truth.total for s in seedings)
+            if truth.total == 0:
                 break
-            candidates = codes[rng.integers(n, size=m)]
+            candidates = ensemble.codes[rng.integers(n, size=m)]
             candidates[0] = rng.integers(ensemble.n_clusters)  # a row that need not be there
-            costs = [np.where((codes < absent) == (row < absent), weights, weights // 64) for row in candidates]
-            left = [((codes != row) * cost).sum(axis=1) for row, cost in zip(candidates, costs)]
-            left = left if step == 0 else [np.minimum(now, some) for some in left]
-            edges = np.cumsum(times * now)
-            middle = edges[[n // 2]]
-            targets = np.concatenate([rng.integers(total, size=5), [0, total - 1], middle - 1, middle % total])
-            targets = np.maximum(targets, 0)
-            where = np.searchsorted(edges, targets, side="right")
-            now = left[step % m]
+            targets = np.append(rng.integers(truth.total, size=6), [0, truth.total - 1])
+            found, totals = truth.locate(targets), truth.potentials(candidates).tolist()
+            truth.add(candidates[m // 2])
             for s in seedings:
-                assert np.array_equal(s.locate(targets), codes[where])
-                assert s.potentials(candidates).tolist() == [int((times * some).sum()) for some in left]
-                s.add(candidates[step % m])
+                assert np.array_equal(s.locate(targets), found)
+                assert s.potentials(candidates).tolist() == totals
+                s.add(candidates[m // 2])
 
 
 # -- memory of the codes -----------------------------------------------------------------------------------
