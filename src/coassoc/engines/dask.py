@@ -144,26 +144,24 @@ class Dask(Engine):
 
     def _code_blocks(self, session: Session, ensemble: Any) -> tuple[list[int], list]:
         """Sizes of the chunks and their codes, which the workers compute from labels in two passes."""
-        source = ensemble.source
+        from dask import delayed
+
+        source, distributed = ensemble.source, ensemble.source.kind == "dask"
+        groups = [[block] for block in source.blocks]  # of a Dask collection; small blocks of a file are put together
+        if not distributed:
+            together = groups_of([block.rows for block in source.blocks], self._step(session, source.n_rows))
+            groups = [[source.blocks[b] for b in group] for group in together]
 
         def over_blocks(function: Callable, *arguments: Any) -> list:
-            if source.kind != "dask":
-                return session.map(function, groups, *([argument] * len(groups) for argument in arguments))
-            from dask import delayed
-
             call = delayed(function, pure=False)
-            return session.compute([call([block], *arguments) for block in source.blocks])
+            return session.compute([call(group, *arguments) for group in groups])
 
         def tally(source: Any, missing: str) -> tuple:
             return session.reduce(source.merge, over_blocks(source.tally, source.names, missing))
 
-        if source.kind == "dask":  # its blocks are the chunks
-            ensemble.scan(tally)
-            return ensemble.block_sizes, over_blocks(ensemble.scan().codes_of_blocks)
-        together = groups_of([block.rows for block in source.blocks], self._step(session, source.n_rows))
-        groups = [[source.blocks[b] for b in group] for group in together]
         ensemble.scan(tally)
-        return [sum(b.rows for b in group) for group in groups], over_blocks(ensemble.scan().codes_of_blocks)
+        sizes = ensemble.block_sizes if distributed else [sum(block.rows for block in group) for group in groups]
+        return sizes, over_blocks(ensemble.scan().codes_of_blocks)
 
     def _cut_codes(self, session: Session, codes: np.ndarray) -> tuple[list[int], list]:
         """Sizes of the chunks and their codes: read from a file by the workers, or sent."""
