@@ -14,7 +14,7 @@ import numpy as np
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
-def parse_size(size: str | int | float, name: str = "memory") -> int:
+def parse_size(size: str | int | float) -> int:
     """Bytes in a size such as ``"2GB"``, ``"512 MiB"`` or a number of bytes.
 
     Examples
@@ -25,12 +25,12 @@ def parse_size(size: str | int | float, name: str = "memory") -> int:
     if isinstance(size, str):
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][0-9]+)?)\s*([KMGT]I?)?B?\s*", size.upper())
         if match is None:
-            raise ValueError(f"{name} must be a size such as '2GB', '512MiB' or a number of bytes, got {size!r}.")
+            raise ValueError(f"memory must be a size such as '2GB', '512MiB' or a number of bytes, got {size!r}.")
         size = float(match[1]) * _UNITS[match[2] or ""]
     if isinstance(size, bool) or not isinstance(size, (int, float, np.integer)):
-        raise TypeError(f"{name} must be a size such as '2GB' or a number of bytes, got {size!r}.")
+        raise TypeError(f"memory must be a size such as '2GB' or a number of bytes, got {size!r}.")
     if not size >= 1:
-        raise ValueError(f"{name} must be at least one byte, got {size!r}.")
+        raise ValueError(f"memory must be at least one byte, got {size!r}.")
     return int(size)
 
 

@@ -260,8 +260,8 @@ class NativeRows(Rows):
         places = ids = self.core.split(labelling.core, True)
         if self.ids is not self.places:
             ids = [self.ids[part] for part in places]
-        nothing: list[Any] = [None] * len(ids)
-        copies = numbers = codes = nothing
+        copies: Any = [None] * len(ids)
+        numbers = codes = copies
         if self.store is not None:
             codes = [self._stored_codes(part) for part in places]
         if self.copies is not None:
