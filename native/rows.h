@@ -99,9 +99,8 @@ class Rows {
     // Labels by the table (d, k); how many rows changed.
     int64_t assign(Labelling& labelling, const int32_t* table, int bits);
     int64_t assign_next(const View& rows, Labelling& labelling, int bits);  // by labelling.next_
-    void count(const View& rows, Labelling& labelling);
+    void count(const View& rows, Labelling& labelling);  // unless its counts are known
     void count_smaller(const View& rows, Labelling& labelling);
-    void count_now(Labelling& labelling);  // unless its counts are known
     // Sums of the cost (d, k) over the labels of rows [start, stop), each under its own cluster.
     void own_scores(const Labelling& labelling, const int32_t* cost, int64_t start, int64_t stop, int64_t* scores);
     // Rows of each cluster in their present order: positions, or their ids in the codes.
