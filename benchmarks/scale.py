@@ -26,7 +26,8 @@ from scipy.optimize import nnls
 
 import coassoc as ca
 from benchmarks.measure import PeakMemory, anonymous_bytes
-from coassoc.engines.dask import local_cluster
+from coassoc.engines.cluster import local_cluster
+from coassoc.engines.native import default_threads
 
 
 def generate(path: str, rows: int, partitions: int = 20, groups: int = 20, seed: int = 0) -> None:
@@ -102,14 +103,11 @@ def fit(engine, table, k: int = 20, max_iter: int = 30, look_every: float = 0.00
     }
 
 
-def expected_memory(n: int, d: int, k: int, memory: int) -> int:
+def expected_memory(n: int, p: int, d: int, k: int, memory: int) -> int:
     """The formula of the page on scale, for one start with the compiled kernels and unit partition weights."""
     candidates = 2 + int(np.log(k))
-    chunk = min(max(n // 16, 1 << 20), 1 << 24, n)
-    if 9 * n <= memory:
-        return max(6 * n + 5 * chunk, (1 + candidates) * n) + 24 * d * k * -(-n // chunk)
-    chunk = min(memory // 256, 1 << 22, n)
-    return max(2 * n, n + (4 * n if 5 * n <= memory else 0)) + 16 * chunk + 24 * d * k
+    of_item = 6 if (p + 15) * n <= memory else 2
+    return max(of_item, 1 + candidates) * n + 8 * d * k * default_threads()
 
 
 def stream(args: argparse.Namespace) -> None:
@@ -124,7 +122,7 @@ def stream(args: argparse.Namespace) -> None:
             model, row = fit(engines[name], ensemble)
             labels[name] = np.array(model.labels_, dtype=np.uint8)
             if name == "stream":
-                row["formula"] = base + expected_memory(len(codes), ensemble.n_codes, 20, engines[name].memory)
+                row["formula"] = base + expected_memory(*codes.shape, ensemble.n_codes, 20, engines[name].memory)
             print(json.dumps({"engine": name, "rows": len(codes), **row}), flush=True)
             del model
     if len(labels) == 2:

@@ -68,7 +68,7 @@ def worker(args: argparse.Namespace) -> int:
         if args.engine == "dask":
             from distributed import Client
 
-            from coassoc.engines.dask import local_cluster
+            from coassoc.engines.cluster import local_cluster
 
             client = stack.enter_context(Client(stack.enter_context(local_cluster(2))))
             engine = ca.engines.Dask(client)

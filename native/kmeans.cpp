@@ -65,7 +65,7 @@ class Passes {
         while ((int64_t)losses.size() < max_iter) {
             const bool first = losses.empty();
             const int64_t moved = placed && first ? take_labels(bits) : rows_.assign_next(view, labelling_, bits);
-            if (!labelling_.counted_) rows_.count(view, labelling_);
+            rows_.count(view, labelling_);
             if (moved == 0 && !first) {
                 start_.stop = kFixedPoint;
                 return;
@@ -149,7 +149,7 @@ class Passes {
         const int bits = labelling_.bits_;
         labelling_.next_ = labelling_.earlier_;
         rows_.assign_next(view, labelling_, labelling_.earlier_bits_);
-        if (!labelling_.counted_) rows_.count(view, labelling_);
+        rows_.count(view, labelling_);
         for (int64_t j = 0; j < shape_.p; ++j) {  // missing labels are no counts
             const int64_t from = shape_.first[j] * k_, to = from + shape_.n_clusters[j] * k_;
             if (!std::equal(after.begin() + from, after.begin() + to, labelling_.alpha_.begin() + from)) return true;

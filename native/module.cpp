@@ -114,7 +114,10 @@ void counts(Rows& rows, Labelling& labelling, Matrix<int64_t> alpha, Vector<int6
     check_labelled(rows, labelling);
     require((int64_t)alpha.shape(0) == shape.d && (int64_t)alpha.shape(1) == k && (int64_t)sizes.shape(0) == k,
             "the arrays for counts do not fit the labelling");
-    released([&] { rows.count_now(labelling); });
+    released([&] {
+        const Rows::Opened opened = rows.open(false);
+        rows.count(opened.view, labelling);
+    });
     for (int64_t j = 0; j < shape.p; ++j)
         std::copy_n(labelling.alpha_.data() + shape.first[j] * k, shape.n_clusters[j] * k,
                     alpha.data() + (shape.first[j] - j) * k);
@@ -305,8 +308,7 @@ void bind_rows(nb::module_& m) {
         }, "labels"_a.noconvert(), "k"_a, "labelled"_a, nb::keep_alive<1, 2>())
         .def("relabelled", &Labelling::relabelled)
         .def("table", &table_of)
-        .def_ro("evaluated", &Labelling::evaluated_)
-        .def_ro("redone", &Labelling::redone_);
+        .def_ro("evaluated", &Labelling::evaluated_);
 
     nb::class_<Rows>(m, "Rows")
         .def("__init__", &new_rows, "codes"_a.noconvert(), "n_clusters"_a, "missing"_a, "ids"_a.noconvert().none(),

@@ -148,6 +148,7 @@ void Rows::count_smaller(const View& rows, Labelling& labelling) {
 }
 
 void Rows::count(const View& rows, Labelling& labelling) {
+    if (labelling.counted_) return;
     const int64_t k = labelling.k_, cells = shape_.padded() * k;
     labelling.alpha_.assign((size_t)cells, 0);
     if (k == 2 && !whole_.empty()) return count_smaller(rows, labelling);
@@ -170,12 +171,6 @@ void Rows::count(const View& rows, Labelling& labelling) {
         });
     }
     labelling.counted_ = true;
-}
-
-void Rows::count_now(Labelling& labelling) {
-    if (labelling.counted_) return;
-    const Opened rows = open(false);
-    count(rows.view, labelling);
 }
 
 void Rows::own_scores(const Labelling& labelling, const int32_t* cost, int64_t start, int64_t stop, int64_t* scores) {

@@ -78,7 +78,10 @@ class Rows {
     // Calls body(first block, end block, slot) for every chunk.
     template <class Body>
     void for_blocks(const Chunks& chunks, Body&& body) const {
-        run_tasks(chunks.threads, chunks.tasks, [&](int64_t t, int slot) {
+        // codes without a copy may be in a file: every other sweep begins with the pages that the last one read
+        const bool backwards = !blocked_copy_ && (backwards_ = !backwards_);
+        run_tasks(chunks.threads, chunks.tasks, [&](int64_t at, int slot) {
+            const int64_t t = backwards ? chunks.tasks - 1 - at : at;
             body(t * chunks.blocks, std::min(n_blocks(), (t + 1) * chunks.blocks), slot);
         });
     }
@@ -96,9 +99,8 @@ class Rows {
     // Labels by the table (d, k); how many rows changed.
     int64_t assign(Labelling& labelling, const int32_t* table, int bits);
     int64_t assign_next(const View& rows, Labelling& labelling, int bits);  // by labelling.next_
-    void count(const View& rows, Labelling& labelling);
+    void count(const View& rows, Labelling& labelling);  // unless its counts are known
     void count_smaller(const View& rows, Labelling& labelling);
-    void count_now(Labelling& labelling);  // unless its counts are known
     // Sums of the cost (d, k) over the labels of rows [start, stop), each under its own cluster.
     void own_scores(const Labelling& labelling, const int32_t* cost, int64_t start, int64_t stop, int64_t* scores);
     // Rows of each cluster in their present order: positions, or their ids in the codes.
@@ -122,6 +124,7 @@ class Rows {
     int n_threads_;
     int64_t chunk_rows_;
     bool blocked_copy_;
+    mutable std::atomic<bool> backwards_{false};
     std::vector<int64_t> whole_;  // padded (d + p,) counts of all rows, where they are known; else empty
     std::shared_ptr<const DuplicateMap> duplicates_;  // of rows that stand for several equal ones; else null
 

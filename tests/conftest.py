@@ -36,8 +36,8 @@ ENGINES = {
     "native": ("Native", {}),  # with the best instruction set here
     "native-baseline-rows7": ("Native", {"n_threads": 3, "chunk_rows": 7, "simd": "baseline"}),
     "native-avx2-no-copy": ("Native", {"n_threads": 2, "chunk_rows": 64, "blocked_copy": False, "simd": "avx2"}),
-    "stream": ("Stream", {"memory": "1GB", "chunk_rows": 50}),
-    "stream-files": ("Stream", {"memory": "1B", "chunk_rows": 29}),  # labels packed, distances not kept
+    "stream": ("Stream", {"memory": "1GB"}),
+    "stream-files": ("Stream", {"memory": "1B"}),  # labels and subsets in files
     "dask": ("Dask", {"chunk_rows": 110}),
     "cuda-twin": ("Twin", {}),
     "cuda": ("Cuda", {}),
@@ -93,7 +93,7 @@ def engine(request):
     """Every engine in several settings; results must not depend on which."""
     client = request.getfixturevalue("dask_client") if request.param == "dask" else None
     if request.param == "stream-files":  # let even small arrays go to files
-        request.getfixturevalue("monkeypatch").setattr("coassoc.engines.memory._SMALL", 0)
+        request.getfixturevalue("monkeypatch").setattr("coassoc.engines.stream._SMALL", 0)
     return make_engine(request.param, client)
 
 

@@ -18,9 +18,13 @@ from sklearn.base import clone
 
 import coassoc as ca
 from coassoc.consensus.auto import evidence
+from coassoc.core.counts import Layout
 from coassoc.core.objectives import fix_table
 from coassoc.engines import Numpy, chunked
-from coassoc.engines.dask import DaskRows, local_cluster, open_client
+from coassoc.engines.chunked import make_chunk
+from coassoc.engines.cluster import local_cluster, open_client
+from coassoc.engines.contract import missing_in
+from coassoc.engines.dask import DaskRows
 from consensus.test_sampled_items import reduce_early
 from twins.cases import noisy_table
 from twins.fixtures import Twin
@@ -172,12 +176,33 @@ def test_a_message_reaches_the_user_from_the_workers(client):
     assert tasks_left(client) == []
 
 
+def test_a_call_may_be_repeated_or_come_late():
+    """A cluster may run a task twice, or an older one again: the state found then is not the one the call means."""
+    rng = np.random.default_rng(4)
+    ensemble = ca.Ensemble(noisy_table(4, 200, missing=0.2))
+    layout = Layout.of(ensemble)
+    chunk = make_chunk(ensemble.codes, None, (layout, missing_in(ensemble), "auto", 2))
+    tables = [fix_table(rng.normal(size=(ensemble.n_codes, 3)), layout) for _ in range(3)]
+    calls = [(3, ("", None, None), "v0", tables[0])]
+    calls += [(3, (f"v{i}", tables[i], None), f"v{i + 1}", tables[i + 1]) for i in range(2)]
+    first = [chunk.counts(*call) for call in calls]
+    for i in (2, 1, 1, 0, 2):
+        again = chunk.counts(*calls[i])
+        assert again[0] == first[i][0] and (again[1] == first[i][1]).all() and (again[2] == first[i][2]).all()
+    weights, chosen = np.ones(5, np.int64), ensemble.codes[[3, 50, 120]]
+    asked = [("s", weights, chosen[:m], ensemble.codes[[7, 9]]) for m in (1, 2, 3)]
+    asked.append(("s", weights, chosen[[2, 1]], ensemble.codes[[7, 9]]))
+    totals = [chunk.potentials(*call).tolist() for call in asked]
+    for i in (1, 3, 2, 0):
+        assert chunk.potentials(*asked[i]).tolist() == totals[i]
+
+
 def test_engine_is_configuration(client):
-    engine = ca.engines.Dask(client, chunk_rows=100, n_starts=2)
+    engine = ca.engines.Dask(client, chunk_rows=100)
     assert copy.deepcopy(engine) is engine
     assert clone(ca.KMeansConsensus(2, engine=engine)).engine is engine
     again = pickle.loads(pickle.dumps(engine))
-    assert again.client == client.scheduler.address and (again.chunk_rows, again.n_starts) == (100, 2)
+    assert (again.client, again.chunk_rows) == (client.scheduler.address, 100)
     table = noisy_table(6, 200)
     try:
         assert (
@@ -187,9 +212,8 @@ def test_engine_is_configuration(client):
     finally:
         again.client.close()
     assert pickle.loads(pickle.dumps(again)).client == "a closed client"
-    for wrong in ({"chunk_rows": 0}, {"n_starts": 0}):
-        with pytest.raises(ValueError, match="must be at least 1"):
-            ca.engines.Dask(client, **wrong)
+    with pytest.raises(ValueError, match="must be at least 1"):
+        ca.engines.Dask(client, chunk_rows=0)
 
 
 def test_no_cluster_is_said_plainly(monkeypatch):
@@ -228,7 +252,7 @@ def test_a_cancelled_fit_leaves_nothing_behind(client):
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        fit_on(estimator, ca.engines.Dask(client, chunk_rows=500, n_starts=2), table)
+        fit_on(estimator, ca.engines.Dask(client, chunk_rows=500), table)
     stopped.set()
     thread.join()
     assert tasks_left(client) == []

@@ -70,7 +70,7 @@ def test_the_toy_implements_the_mandatory_verbs_alone():
 # -- verbs -------------------------------------------------------------------------------------------------------------
 
 
-def test_passes_over_random_tables_keep_labels_counts_and_moves(engine):
+def test_passes_over_random_tables_give_labels_counts_and_scores(engine):
     for seed in seeds(engine):
         theirs, ours, _, rng = case(seed, engine)
         assert (ours.n_rows, ours.n_copies) == (theirs.n_rows, theirs.n_copies)
@@ -87,6 +87,10 @@ def test_passes_over_random_tables_keep_labels_counts_and_moves(engine):
             equal(ours.counts(mine).sizes, theirs.counts(yours).sizes)
             equal(ours.labels(mine), theirs.labels(yours))
         equal(ours.whole_counts().alpha, theirs.whole_counts().alpha)
+        expected = theirs.own_scores(yours, table)
+        equal(ours.own_scores(mine, table), expected)
+        start, stop = sorted(rng.integers(theirs.n_rows + 1, size=2).tolist())
+        equal(ours.own_scores(mine, table, start, stop), expected[start:stop])
 
 
 def test_tables_may_change_by_more_than_int32_holds(engine):
@@ -112,41 +116,21 @@ def test_ties_go_to_the_lowest_cluster(engine):
         equal(rows.labels(labelling), k - 1)
 
 
-def test_own_scores(engine):
-    for seed in seeds(engine):
-        theirs, ours, _, rng = case(seed, engine)
-        yours, mine, _ = labelled(theirs, ours, 5, rng)
-        table = fix_table(rng.normal(size=(theirs.layout.n_codes, 5)), theirs.layout)
-        expected = theirs.own_scores(yours, table)
-        equal(ours.own_scores(mine, table), expected)
-        start, stop = sorted(rng.integers(theirs.n_rows + 1, size=2).tolist())
-        equal(ours.own_scores(mine, table, start, stop), expected[start:stop])
-
-
 def test_pairs_are_counted_as_by_hand(engine):
-    for seed in seeds(engine):
-        _, ours, ensemble, rng = case(seed, engine)
-        pairs = rng.integers(ours.n_rows, size=(50, 2))
-        together, observed = ours.pair_counts(pairs)
-        labels = np.column_stack([ensemble.partition(j) for j in range(ensemble.n_partitions)])
-        for (a, b), joined, both in zip(pairs, together, observed):
-            known = [(x, y) for x, y in zip(labels[a], labels[b]) if x >= 0 and y >= 0]
-            assert (joined, both) == (sum(x == y for x, y in known), len(known))
-        assert [len(part) for part in ours.pair_counts(pairs[:0])] == [0, 0]
-
-
-def test_pairs_of_wide_and_many_partitions(engine):
-    """256 clusters leave uint8 no code for a missing label; beyond 255 partitions a byte does not hold a count."""
+    """Also 256 clusters, which leave uint8 no code for a missing label, and more partitions than a byte counts."""
     rng = np.random.default_rng(0)
-    codes = np.column_stack([np.arange(300) % 256, np.zeros((300, 600))]).astype(np.uint8)
-    codes[rng.random(300) < 0.5, 1] = 1
-    ensemble = ca.Ensemble.from_codes(codes, [256] + [1] * 600)
-    pairs = np.array([[0, 256], [0, 1], [256, 0], [7, 7]])
-    together, observed = engine.load(ensemble).pair_counts(pairs)
-    seen = codes[:, 1] == 0
-    expected = [599 + (seen[a] and seen[b]) + 1 for a, b in pairs]
-    equal(observed, expected)
-    equal(together, np.array(expected) - [0, 1, 0, 0])
+    codes = np.column_stack([np.arange(300) % 256, rng.integers(2, size=300), np.zeros((300, 600))]).astype(np.uint8)
+    wide = ca.Ensemble.from_codes(codes, [256] + [1] * 601)
+    for ensemble in (*(planted(seed, n=size(engine))[0] for seed in seeds(engine)), wide):
+        pairs = rng.integers(ensemble.n_samples, size=(50, 2))
+        pairs[:2] = [0, ensemble.n_samples - 1], [7, 7]
+        together, observed = engine.load(ensemble).pair_counts(pairs)
+        labels = np.column_stack([ensemble.partition(j) for j in range(ensemble.n_partitions)])
+        left, right = labels[pairs[:, 0]], labels[pairs[:, 1]]
+        known = (left >= 0) & (right >= 0)
+        equal(observed, known.sum(axis=1))
+        equal(together, (known & (left == right)).sum(axis=1))
+    assert [len(part) for part in engine.load(ensemble).pair_counts(pairs[:0])] == [0, 0]
 
 
 def test_worst_rows_differ_and_go_down(engine):

@@ -143,22 +143,6 @@ def repeated(rng, n, different, p, most, *, missing=0.0, width=np.uint8):
     return Ensemble.from_codes(rows[at].astype(width), some.n_clusters)
 
 
-def check_draws(rows, seeding, codes, now):
-    """At every target, or at both sides of every step of the running sum, the row of the item found there."""
-    steps = list(itertools.accumulate(now))
-    assert seeding.total == steps[-1]
-    targets = range(steps[-1]) if steps[-1] <= 20_000 else sorted({t for s in steps for t in (s - 1, s) if s})
-    targets = [t for t in targets if t < steps[-1]]
-    items = [bisect.bisect_right(steps, t) for t in targets]
-    found = np.full(len(targets), -1)
-    seeding.core.locate(np.array(targets), found)
-    assert np.array_equal(found, rows.number[items])
-    assert np.array_equal(seeding.locate(np.array(targets)), codes[items])
-    for t in (-1, steps[-1]):
-        with pytest.raises(ValueError, match="targets must lie below the total"):
-            seeding.locate(np.array([0, t]))
-
-
 @pytest.mark.parametrize(  # weights whose sums need 1, 2, 4 and 8 bytes
     ("top", "n", "different"), [(1, 1, 1), (50, 100, 50), (10_000, 3000, 200), (1 << 29, 70_001, 3), (1 << 40, 9, 9)]
 )
@@ -172,7 +156,14 @@ def test_draws_are_those_among_all_items(top, n, different, always):
     weights = np.array([top, 1, top // 3 + 1, 2, top // 2 + 1])
     seeding, now = rows.seeding(weights), np.ones(n, np.int64)
     for added in range(4):
-        check_draws(rows, seeding, codes, now.tolist())
+        steps = np.cumsum(now).tolist()
+        assert seeding.total == steps[-1]
+        targets = sorted({t for step in steps for t in (step - 1, step) if 0 <= t < steps[-1]})  # both sides of each
+        items = [bisect.bisect_right(steps, t) for t in targets]
+        assert np.array_equal(seeding.locate(np.array(targets)), codes[items])
+        for t in (-1, steps[-1]):
+            with pytest.raises(ValueError, match="targets must lie below the total"):
+                seeding.locate(np.array([0, t]))
         seed = codes[int(rng.choice(np.flatnonzero(now)))]
         apart = ((codes != seed) * np.where((codes < absent) == (seed < absent), weights, weights // 64)).sum(axis=1)
         seeding.add(seed)
@@ -186,49 +177,41 @@ def test_draws_are_those_among_all_items(top, n, different, always):
 
 
 def state(model, ensemble):
-    names = "labels_ losses_ loss_ n_iter_ stop_reason_ converged_ density_ densities_ cluster_density_ cluster_sizes_"
-    found = {name: getattr(model, name, None) for name in [*names.split(), "_alpha"]}
-    found["predict"] = model.predict(ensemble)
-    return {name: np.asarray(value).tolist() for name, value in found.items()}
+    names = "labels_", "losses_", "n_iter_", "stop_reason_", "density_", "cluster_density_", "_alpha"
+    found = [np.asarray(getattr(model, name, None)).tolist() for name in names]
+    return [*found, model.predict(ensemble).tolist()]
 
 
-KMEANS = {  # arguments, each on ensembles of all kinds
-    "one start": {"n_init": 1},
-    "random": {"init": "random"},
-    "one cluster": {"n_clusters": 1},
-    "many clusters": {"n_clusters": 25},
-    "few passes": {"n_init": 4, "max_iter": 2},
-    "weights": {"partition_weights": [0.2, 1.7, 1.0, 0.3, 2.0, 0.8]},
-    "agreement": {"partition_weights": "agreement"},
-}
-OTHERS = {"k-means": ca.KMeansConsensus, "SEC": ca.SEC, "ECC": ca.ECC, "density": ca.DensityConsensus}
+FITS = [  # estimator, its arguments, and the kind of ensemble
+    (ca.KMeansConsensus, {}, "missing"),
+    (ca.KMeansConsensus, {}, "uint16"),
+    (ca.KMeansConsensus, {"n_init": 1}, "plain"),
+    (ca.KMeansConsensus, {"init": "random"}, "missing"),
+    (ca.KMeansConsensus, {"n_clusters": 1}, "uint16"),
+    (ca.KMeansConsensus, {"n_clusters": 25}, "all different"),
+    (ca.KMeansConsensus, {"n_init": 4, "max_iter": 2}, "plain"),
+    (ca.KMeansConsensus, {"partition_weights": [0.2, 1.7, 1.0, 0.3, 2.0, 0.8]}, "missing"),
+    (ca.KMeansConsensus, {"partition_weights": "agreement"}, "all different"),
+    (ca.SEC, {}, "missing"),
+    (ca.ECC, {}, "uint16"),
+    (ca.DensityConsensus, {}, "plain"),
+]
 
 
-DATA = ("plain", "missing", "uint16", "all different")
-PAIRS = [(how, DATA[i % 4]) for i, how in enumerate([*OTHERS, *KMEANS])]
-
-
-@pytest.mark.parametrize(("how", "data"), [*PAIRS, ("k-means", "missing"), ("k-means", "uint16")])
-def test_fits_are_those_of_numpy_on_all_items(how, data, always):
-    rng = np.random.default_rng(5)
-    most = 500 if data == "uint16" else 7
-    n = 90 if data == "all different" else 500
-    missing, width = (0.15 if data == "missing" else 0.0), np.uint16 if data == "uint16" else np.uint8
-    ensemble = repeated(rng, n, 90, 6, most, missing=missing, width=width)
+@pytest.mark.parametrize(("kind", "arguments", "data"), FITS, ids=str)
+def test_fits_are_those_of_numpy_on_all_items(kind, arguments, data, always):
+    wide = {"most": 500, "width": np.uint16} if data == "uint16" else {"most": 7}
+    n, missing = 90 if data == "all different" else 500, 0.15 * (data == "missing")
+    ensemble = repeated(np.random.default_rng(5), n, 90, 6, missing=missing, **wide)
     assert data != "uint16" or max(ensemble.n_clusters) > 256
-    kind = OTHERS.get(how, ca.KMeansConsensus)
-    for seed in (0, 3)[: 1 + (how == "k-means")]:
-        arguments = {"n_clusters": 5, "n_init": 3, "random_state": seed, **KMEANS.get(how, {})}
-        truth = state(kind(engine=Numpy(), **arguments).fit(ensemble), ensemble)
-        if how != "density":
-            assert truth["predict"] == truth["labels_"]
-        assert not always
-        for engine in natives((3,)):
-            mine = state(kind(engine=engine, **arguments).fit(ensemble), ensemble)
-            assert mine == truth, engine
-            once = [(90, n)] if engine.blocked_copy else []  # without the copy, to save memory, all rows are kept
-            assert [(rows.n_rows, rows.n_copies) for rows in always] == once
-            always.clear()
+    arguments = {"n_clusters": 5, "n_init": 3, "random_state": 0} | arguments
+    truth = state(kind(engine=Numpy(), **arguments).fit(ensemble), ensemble)
+    assert not always
+    for engine in natives((3,)):
+        assert state(kind(engine=engine, **arguments).fit(ensemble), ensemble) == truth, engine
+        once = [(90, n)] if engine.blocked_copy else []  # without the copy, to save memory, all rows are kept
+        assert [(rows.n_rows, rows.n_copies) for rows in always] == once
+        always.clear()
 
 
 def test_what_is_not_one_item_per_row_keeps_its_rows(always):
@@ -262,8 +245,7 @@ def described(tree, table):
 TREES = [
     {"max_leaves": 12},
     {"n_clusters": 3, "max_leaves": 9, "n_init": 3, "criterion": "loss", "refine": "kmeans"},
-    {"n_clusters": 4, "criterion": "size"},
-    {"n_clusters": 5, "max_iter": 2},
+    {"n_clusters": 4, "criterion": "size", "max_iter": 2},
     {},  # as many leaves as the root of the number of items
 ]
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from ..core.counts import cluster_densities, density_from_counts
 from ..engines import Dask, Stream, resolve
-from ..engines.dask import on_blocks, open_client
+from ..engines.cluster import on_blocks, open_client
 from ..engines.memory import available_bytes
 from ..ensemble import StoredEnsemble, write_labels
 from ..ensemble.io.coding import is_dask
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     option("--save", metavar="FILE", help="also save the fitted model (.skops), for coassoc.load")
     scale = parser.add_argument_group("scale (files larger than memory, and folders of files)")
     group = scale.add_mutually_exclusive_group()
-    group.add_argument("--memory", metavar="SIZE", help="read the file in pieces within this much memory, such as 2GB")
+    group.add_argument("--memory", metavar="SIZE", help="leave labels in the file; memory for the rest, such as 2GB")
     common.add_jobs(group, "start a Dask cluster of N processes here", None)
     group.add_argument("--dask", metavar="ADDRESS", help="use a running Dask cluster, such as tcp://host:8786")
 

@@ -7,7 +7,7 @@ module computes. Nothing here reads a row.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -156,7 +156,6 @@ class EmbeddingObjective:
     """
 
     vectors: np.ndarray  # V (d, q), from `round_vectors`
-    _latest: list = field(default_factory=list, repr=False, compare=False)  # counts and their sums
 
     def table(self, counts: Counts) -> np.ndarray:
         sums = self.sums(counts)
@@ -173,9 +172,7 @@ class EmbeddingObjective:
 
     def sums(self, counts: Counts) -> np.ndarray:
         """Summed embedding of each cluster (k, q): exact, because of how the vectors are rounded."""
-        if not self._latest or self._latest[0] is not counts:  # the loss of a pass and the next table share them
-            self._latest[:] = counts, np.ascontiguousarray(counts.alpha.T, dtype=np.float64) @ self.vectors
-        return self._latest[1]
+        return np.ascontiguousarray(counts.alpha.T, dtype=np.float64) @ self.vectors
 
 
 def fix_table(scores: np.ndarray, layout: Layout) -> ScoreTable:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..core.counts import Counts, Layout, RowShares, ScoreTable, check_total_copies
 from ..core.moves import Moves, MoveTable
-from .compiled import settle
+from .compiled import kernels
 
 _PAIR_CODES = 1 << 22  # codes of pairs compared at a time by `pair_counts`; bounds the temporary memory
 _STRETCH = 1 << 18  # rows worked on at a time by `worst_rows` and `map_scores`; bounds the temporary memory
@@ -262,7 +262,10 @@ class Rows(ABC):
 
         Runs in the caller's process: counts are small and the moves carry their codes.
         """
-        accepted = settle(state, moves, threshold)
+        if kernels is None or not len(moves):
+            accepted = state.settle(moves, threshold)
+        else:
+            accepted = kernels.settle(state, moves, state.values(), threshold).view(bool)
         self.relabel(labelling, moves.indices[accepted], moves.targets[accepted])
         return int(np.count_nonzero(accepted))
 
@@ -361,7 +364,7 @@ class Engine(ABC):
 
 def participating_copies(ensemble: Any, multiplicity: np.ndarray | None) -> np.ndarray | None:
     """Multiplicity of each row, 0 for rows without any label; None when all are 1."""
-    unlabelled = ensemble.unlabelled()
+    unlabelled = ensemble.unlabelled() if missing_in(ensemble).all() else None
     if unlabelled is not None:
         multiplicity = np.ones(ensemble.n_samples, np.int64) if multiplicity is None else multiplicity.copy()
         multiplicity[unlabelled] = 0

@@ -6,29 +6,39 @@ labels are arguments of a task, which the scheduler keeps. Nothing is scattered,
 
 from __future__ import annotations
 
-import threading
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from operator import getitem
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..core.checks import check_integer
-from ..core.counts import Layout, ScoreTable, check_total_copies
-from ..core.moves import MoveTable
-from .chunked import Arguments, Chunk, ChunkedLabelling, ChunkedRows, add_results, new_version
-from .contract import Engine, Fit, Labelling, Loadable, Rows, missing_in
+from ..core.checks import check_choice, check_integer
+from ..core.counts import Counts, Layout, RowShares, ScoreTable, check_total_copies, smallest_unsigned
+from ..core.moves import Moves, MoveTable
+from .chunked import (
+    Chunk,
+    Past,
+    add_results,
+    fill_positions,
+    join_chunks,
+    make_chunk,
+    marked,
+    new_version,
+    read_rows,
+    run_on_chunk,
+    sort_ids,
+)
+from .cluster import FAN_IN, Session
+from .contract import Engine, Fit, Labelling, Loadable, Rows, Seeding, first_different, missing_in
 
-_PIECE_BYTES = 1 << 23  # data inside one task; Dask warns about larger ones
-_FAN_IN = 32  # partial results added by one task; up to as many are sent and fetched without one
+Arguments = Callable[[int], tuple]  # the arguments of a call for the chunk with this number
+
 _CHUNKS_PER_THREAD = 2  # enough to balance the load, few enough to schedule
 _LEAST_ROWS = 1 << 17  # below this, scheduling a chunk takes longer than working on it
 _MOST_ROWS = 1 << 23
+_MOST_STARTS = 4  # at the same time
 _STATE_BYTES = 15  # per row and start: labels, bounds, seeding distances
 
 
@@ -46,14 +56,13 @@ class Dask(Engine):
     worker_engine : {"auto", "cuda", "native", "numpy"} or Engine, default="auto"
         Engine that works on a chunk. Each worker chooses for itself with ``"auto"``: its GPU if it has one and CuPy is
         installed there, else the compiled kernels with one thread, else NumPy.
-    n_starts : int, optional
-        K-means starts run at the same time. None: as many as the workers' memory allows, 4 at most.
 
     Notes
     -----
     Input may be a Dask array or data frame, a path that all workers can read, or anything in memory, which is then
     sent once. Labels of distributed input are a Dask array with the input's chunks; call ``compute()`` for NumPy.
-    Workers hold the codes (a byte per label in the common case) and 6 bytes per item for each start in progress.
+    Workers hold the codes (a byte per label in the common case) and 6 bytes per item for each start in progress: as
+    many starts as half of their memory allows, 4 at most.
     The chunks of a worker that dies are computed again; Dask gives a worker that joins its share of the work.
 
     Examples
@@ -71,11 +80,11 @@ class Dask(Engine):
         *,
         chunk_rows: int | None = None,
         worker_engine: str | Engine = "auto",
-        n_starts: int | None = None,
     ):
+        if not isinstance(worker_engine, Engine):
+            check_choice(worker_engine, "worker_engine", ("auto", "cuda", "native", "numpy"))
         self.client, self.worker_engine = client, worker_engine
         self.chunk_rows = None if chunk_rows is None else check_integer(chunk_rows, "chunk_rows")
-        self.n_starts = None if n_starts is None else check_integer(n_starts, "n_starts")
 
     def __getstate__(self) -> dict:
         # a connection cannot be pickled; its address opens a new one
@@ -125,8 +134,8 @@ class Dask(Engine):
             copies: list[Any] = [None] * len(kept)
             if multiplicity is not None:
                 copies = [session.send(multiplicity[ends[c] - sizes[c] : ends[c]]) for c in kept]
-            layout, missing, slots = Layout.of(ensemble), missing_in(ensemble), 2 * (self.n_starts or 4) + 2
-            settings = layout, missing, self.worker_engine, slots
+            layout, missing = Layout.of(ensemble), missing_in(ensemble)
+            settings = layout, missing, self.worker_engine, 2 * _MOST_STARTS + 2
             futures = session.map(make_chunk, [codes[c] for c in kept], copies, [settings] * len(kept))
             counted = kept_sizes = [sizes[c] for c in kept]
             if multiplicity is not None or missing.all():
@@ -137,26 +146,24 @@ class Dask(Engine):
 
     def _code_blocks(self, session: Session, ensemble: Any) -> tuple[list[int], list]:
         """Sizes of the chunks and their codes, which the workers compute from labels in two passes."""
-        source = ensemble.source
+        from dask import delayed
+
+        source, distributed = ensemble.source, ensemble.source.kind == "dask"
+        groups = [[block] for block in source.blocks]  # of a Dask collection; small blocks of a file are put together
+        if not distributed:
+            together = groups_of([block.rows for block in source.blocks], self._step(session, source.n_rows))
+            groups = [[source.blocks[b] for b in group] for group in together]
 
         def over_blocks(function: Callable, *arguments: Any) -> list:
-            if source.kind != "dask":
-                return session.map(function, groups, *([argument] * len(groups) for argument in arguments))
-            from dask import delayed
-
             call = delayed(function, pure=False)
-            return session.compute([call([block], *arguments) for block in source.blocks])
+            return session.compute([call(group, *arguments) for group in groups])
 
         def tally(source: Any, missing: str) -> tuple:
             return session.reduce(source.merge, over_blocks(source.tally, source.names, missing))
 
-        if source.kind == "dask":  # its blocks are the chunks
-            ensemble.scan(tally)
-            return ensemble.block_sizes, over_blocks(ensemble.scan().codes_of_blocks)
-        together = groups_of([block.rows for block in source.blocks], self._step(session, source.n_rows))
-        groups = [[source.blocks[b] for b in group] for group in together]
         ensemble.scan(tally)
-        return [sum(b.rows for b in group) for group in groups], over_blocks(ensemble.scan().codes_of_blocks)
+        sizes = ensemble.block_sizes if distributed else [sum(block.rows for block in group) for group in groups]
+        return sizes, over_blocks(ensemble.scan().codes_of_blocks)
 
     def _cut_codes(self, session: Session, codes: np.ndarray) -> tuple[list[int], list]:
         """Sizes of the chunks and their codes: read from a file by the workers, or sent."""
@@ -183,11 +190,9 @@ class Dask(Engine):
         return -(-n // n_chunks)
 
     def starts_at_once(self, rows: Any) -> int:
-        if self.n_starts is not None:
-            return self.n_starts
         memory = sum(int(worker["memory_limit"] or 0) for worker in rows.session.workers())
         spare = memory // 2 - rows.n_rows * rows.layout.n_partitions
-        return int(min(max(spare // max(1, _STATE_BYTES * rows.n_rows), 1), 4))
+        return int(min(max(spare // max(1, _STATE_BYTES * rows.n_rows), 1), _MOST_STARTS))
 
     def side_by_side(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         """A task on rows of a single chunk runs on the chunk's worker; each other one is driven by a thread here."""
@@ -196,12 +201,10 @@ class Dask(Engine):
             rows = getattr(task, "rows", None)
             if not isinstance(rows, DaskRows) or len(rows.futures) != 1:
                 return function(task)
-            key, version = new_version(), new_version()
-            light = replace(task, rows=None)  # set again on the worker
-            asked = rows.session.submit(run_on_chunk, rows.futures[0], function, light, key, version)
-            fit = rows.session.gather(asked)
+            version, light = new_version(), replace(task, rows=None)  # set again on the worker
+            fit = rows.session.gather(rows.session.submit(run_on_chunk, rows.futures[0], function, light, version))
             if isinstance(fit, Fit):
-                fit.labelling = ChunkedLabelling(rows, fit.counts.n_clusters, key)
+                fit.labelling = DaskLabelling(fit.counts.n_clusters)
                 fit.labelling.set(version, fit.table, counted=fit.counts)
             return fit
 
@@ -219,8 +222,25 @@ class Dask(Engine):
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-class DaskRows(ChunkedRows):
-    """Chunks as futures.
+class DaskLabelling(Labelling):
+    """The table or given labels from which the labels of any chunk can be computed again."""
+
+    def __init__(self, n_clusters: int):
+        super().__init__(n_clusters, None)
+        self.set(new_version())
+
+    def set(self, version: str, table: Any = None, pieces: list | None = None, counted: Counts | None = None) -> None:
+        """The labels are now those of `table`, or those given in one piece per chunk; nothing yet without either."""
+        self.version, self.table, self.pieces, self.counted = version, table, pieces, counted
+
+    def at(self, chunk: int) -> tuple[int, Past]:
+        """The first arguments of functions that work on the labels of a chunk."""
+        piece = None if self.pieces is None else self.pieces[chunk]
+        return self.n_clusters, (self.version, self.table, piece)
+
+
+class DaskRows(Rows):
+    """Chunks as futures: each verb runs a function on every chunk and adds the results.
 
     `distributed` says whether labels stay on the cluster, as arrays of `all_sizes`: with the empty blocks of the input.
     """
@@ -228,23 +248,26 @@ class DaskRows(ChunkedRows):
     def __init__(self, session: Session, futures: list, sizes, copies, layout, all_sizes, distributed, target_rows):
         self.session, self.futures, self.layout = session, futures, layout
         self.all_sizes, self.distributed, self.target_rows = all_sizes, distributed, target_rows
-        self._count(sizes, copies)
+        self.chunk_sizes, self.chunk_copies = np.array(sizes, np.int64), np.array(copies, np.int64)
+        self.n_rows, self.n_copies = int(self.chunk_sizes.sum()), int(self.chunk_copies.sum())
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         if kind is not None:
             self.session.cancel()
 
     def each(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
+        """``function(chunk, *arguments(c))`` for every chunk c, or those in `which`, in order."""
         return self.session.gather(self.pieces(function, arguments, which))
 
     def total(self, function: Callable, arguments: Arguments) -> tuple:
+        """The sum of the results for every chunk, element by element."""
         return self.session.reduce(add_results, self.pieces(function, arguments))
 
     def pieces(self, function: Callable, arguments: Arguments, which: Sequence[int] | None = None) -> list:
-        """A task for each chunk."""
+        """The results for every chunk, as tasks."""
         wanted = range(len(self.futures)) if which is None else which
         given = [arguments(c) for c in wanted]
-        if len(given) > _FAN_IN:
+        if len(given) > FAN_IN:
             sent: dict[int, Any] = {}
             given = [self._with_sent(own, sent) for own in given]
         return self.session.map(function, [self.futures[c] for c in wanted], *map(list, zip(*given)))
@@ -258,9 +281,34 @@ class DaskRows(ChunkedRows):
         return sent.get(id(value), value)
 
     def cut(self, labels: Any, k: int) -> list:
+        """Labels of all rows as one piece per chunk, stored with the chunks."""
         if hasattr(labels, "dask"):  # a Dask array: its blocks stay on the workers
             return self.session.compute(labels.rechunk((tuple(self.chunk_sizes.tolist()),)).to_delayed().tolist())
-        return [self.session.send(piece) for piece in super().cut(labels, k)]
+        pieces = np.split(np.asarray(labels), np.cumsum(self.chunk_sizes)[:-1])
+        return [self.session.send(piece.astype(smallest_unsigned(k))) for piece in pieces]
+
+    def labelling(self, k: int, labels: Any = None) -> DaskLabelling:
+        labelling = DaskLabelling(k)
+        if labels is not None:
+            labelling.set(labelling.version, pieces=self.cut(labels, k))
+        return labelling
+
+    def renumbered(self, labelling: Any, numbers: np.ndarray, k: int) -> DaskLabelling:
+        new, numbers = DaskLabelling(k), np.asarray(numbers).astype(smallest_unsigned(k))
+        new.set(new.version, pieces=self.pieces(Chunk.renumbered, lambda c: (*labelling.at(c), numbers)))
+        return new
+
+    def assign(self, labelling: Any, table: ScoreTable) -> int:
+        version = new_version()
+        moved, alpha, sizes = self.total(Chunk.counts, lambda c: (*labelling.at(c), version, table))
+        labelling.set(version, table, counted=Counts(alpha, sizes, self.layout))
+        return int(moved)
+
+    def counts(self, labelling: Any) -> Counts:
+        if labelling.counted is None:
+            _, alpha, sizes = self.total(Chunk.counts, labelling.at)
+            labelling.counted = Counts(alpha, sizes, self.layout)
+        return labelling.counted
 
     def _array(self, futures: list, dtype: Any) -> Any:
         """The arrays of all chunks as one: of Dask, with the input's chunks, where labels stay on the cluster."""
@@ -279,14 +327,66 @@ class DaskRows(ChunkedRows):
     def _labels(self, futures: list) -> Any:
         return self._array(self.session.map(marked, self.futures, futures) if self.distributed else futures, np.int32)
 
+    def own_scores(self, labelling: Any, table: ScoreTable, start: int = 0, stop: int | None = None) -> Any:
+        scores = self.pieces(Chunk.verb, lambda c: (*labelling.at(c), "own_scores", table))
+        return self._array(scores, np.int64)[start:stop]
+
     def map_scores(self, labelling: Any, table: ScoreTable, function: Callable, dtype: Any) -> tuple[Any, np.ndarray]:
         both = self.pieces(Chunk.verb, lambda c: (*labelling.at(c), "map_scores", table, function, dtype))
         values, sums = (self.session.map(getitem, both, [part] * len(both)) for part in (0, slice(1, 2)))
         return self._array(values, dtype), self.session.reduce(add_results, sums)[0]
 
-    def move(self, labelling: ChunkedLabelling, moves: list[tuple[np.ndarray, np.ndarray]]) -> None:
+    def worst_rows(self, labelling: Any, cost: ScoreTable, m: int) -> tuple[np.ndarray, np.ndarray]:
+        of_chunks = self.each(Chunk.verb, lambda c: (*labelling.at(c), "worst_rows", cost, m))
+        rows, costs = (np.concatenate(part) for part in zip(*of_chunks))
+        # chunks come in row order and each is sorted, so that the lowest index is first among equals
+        best = first_different(rows.__getitem__, costs, m)
+        return rows[best], costs[best]
+
+    def seeding(self, weights: np.ndarray) -> DaskSeeding:
+        return DaskSeeding(self, weights)
+
+    def overlap(self, shares: RowShares | None = None) -> np.ndarray:
+        return self.total(Chunk.overlap, lambda c: (shares,))[0]
+
+    def codes_at(self, indices: np.ndarray) -> np.ndarray:
+        return self.look_up(self.chunk_sizes, indices, Chunk.codes_at)
+
+    def look_up(self, sizes: np.ndarray, targets: np.ndarray, function: Callable, *arguments: Any) -> np.ndarray:
+        """Rows found by ``function(chunk, *arguments, targets)``, in the order of the targets.
+
+        Targets count over all chunks; `sizes` says how many belong to each.
+        """
+        where, inside = _place(sizes, np.asarray(targets, dtype=np.int64))
+        which = np.unique(where)
+        of_chunks = self.each(function, lambda c: (*arguments, inside[where == c]), which.tolist())
+        out = np.empty((len(where), of_chunks[0].shape[1]), dtype=of_chunks[0].dtype)
+        for c, rows in zip(which, of_chunks):
+            out[where == c] = rows
+        return out
+
+    def propose_moves(self, labelling: Any, table: MoveTable, start: int, limit: int) -> Moves:
+        of_chunks, left, stop, first = [], limit, self.n_rows, 0
+        for c, size in enumerate(self.chunk_sizes.tolist()):
+            if start < first + size:
+                asked = (*labelling.at(c), "propose_moves", table, max(start - first, 0), left)
+                moves = self.each(Chunk.verb, {c: asked}.__getitem__, [c])[0]
+                of_chunks.append((moves.indices + first, moves.sources, moves.targets, moves.codes, moves.copies))
+                left -= len(moves)
+                if left == 0:
+                    stop = first + moves.stop
+                    break
+            first += size
+        indices, sources, targets, codes, copies = (np.concatenate(part) for part in zip(*of_chunks))
+        return Moves(indices, sources, targets, codes, copies, stop)
+
+    def relabel(self, labelling: Any, indices: np.ndarray, targets: np.ndarray) -> None:
         """The new labels are tasks, from which chunks compute from now on."""
-        labelling.set(new_version(), pieces=self.pieces(Chunk.moved, lambda c: (*labelling.at(c), *moves[c])))
+        if len(indices):
+            where, inside = _place(self.chunk_sizes, indices)
+            moves = [(inside[where == c], targets[where == c]) for c in range(len(self.futures))]
+            pieces = self.pieces(Chunk.moved, lambda c: (*labelling.at(c), *moves[c]))
+            labelling.set(new_version(), pieces=pieces)
 
     def split(self, labelling: Any) -> list[Rows]:
         # (chunks, 2, k): rows and copies of each label
@@ -313,12 +413,54 @@ class DaskRows(ChunkedRows):
             starts = np.cumsum(leaf.chunk_sizes) - leaf.chunk_sizes
             numbers += self.session.map(Chunk.row_numbers, leaf.futures, starts.tolist())
             positions += [position] * len(leaf.futures)
-        width = max(_FAN_IN, -(-len(numbers) // max(1, len(self.futures))))
+        width = max(FAN_IN, -(-len(numbers) // max(1, len(self.futures))))
         ends, groups = np.cumsum(self.chunk_sizes), range(0, len(numbers), width)
         submit = self.session.submit
         sorted_ = [submit(sort_ids, numbers[i : i + width], positions[i : i + width], ends) for i in groups]
         parts = [[submit(getitem, group, c) for group in sorted_] for c in range(len(self.futures))]
         return self._labels(self.session.map(fill_positions, self.futures, parts))
+
+
+class DaskSeeding(Seeding):
+    """k-means++ distances by chunk. Two rounds per chosen row: one finds the candidates, one computes their totals.
+
+    The second also gives each chunk's total after any candidate is added, so `add` needs no third round.
+    """
+
+    def __init__(self, rows: DaskRows, weights: np.ndarray):
+        self.rows, self.weights = rows, weights
+        self.key = new_version()
+        self._totals = rows.chunk_copies  # of each chunk
+        self._chosen = np.zeros((0, rows.layout.n_partitions), np.uint8)
+        self._measured: dict[bytes, np.ndarray] = {}  # the totals of each chunk with a candidate added
+
+    @property
+    def total(self) -> int:  # type: ignore[override]
+        return int(self._totals.sum())
+
+    def locate(self, targets: np.ndarray) -> np.ndarray:
+        return self.rows.look_up(self._totals, targets, Chunk.locate, self.key, self.weights, self._chosen)
+
+    def potentials(self, candidates: np.ndarray) -> np.ndarray:
+        totals = self._measure(candidates)
+        self._measured = {row.tobytes(): own for row, own in zip(candidates, totals.T)}
+        return totals.sum(axis=0)
+
+    def add(self, row: np.ndarray) -> None:
+        known = self._measured.get(row.tobytes())
+        self._measured, self._chosen = {}, np.vstack([self._chosen, row])
+        self._totals = self._measure(None)[:, 0] if known is None else known
+
+    def _measure(self, candidates: np.ndarray | None) -> np.ndarray:
+        asked = self.key, self.weights, self._chosen, candidates
+        return np.array(self.rows.each(Chunk.potentials, lambda c: asked))
+
+
+def _place(sizes: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The chunk of each target, and its place there."""
+    ends = np.cumsum(sizes)
+    where = np.searchsorted(ends, targets, side="right")
+    return where, targets - (ends - sizes)[where]
 
 
 def groups_of(sizes: Sequence[int], most: int) -> list[list[int]]:
@@ -333,174 +475,3 @@ def groups_of(sizes: Sequence[int], most: int) -> list[list[int]]:
             groups.append([c])
             held = size
     return groups
-
-
-# -- functions that workers run beside those of `Chunk`: pure, so they may be run again ----------------------
-
-
-def read_rows(path: str, dtype: str, p: int, offset: int, rows: int) -> np.ndarray:
-    """Codes from a file of codes."""
-    kind = np.dtype(dtype)
-    try:
-        size = Path(path).stat().st_size
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"a worker cannot see {path!r}; put the file where every worker can read it, or load it into memory first "
-            "(np.asarray) to have it sent."
-        ) from None
-    if offset + rows * p * kind.itemsize > size:
-        raise ValueError(f"{path!r} is shorter on this worker than where the fit was started; is it the same file?")
-    return np.fromfile(path, dtype=kind, count=rows * p, offset=offset).reshape(rows, p)
-
-
-def make_chunk(codes: np.ndarray, copies: np.ndarray | None, settings: tuple) -> Chunk:
-    layout, *others = settings
-    return Chunk(np.ascontiguousarray(codes), layout, copies, None, *others)
-
-
-def marked(chunk: Chunk, labels: np.ndarray) -> np.ndarray:
-    """Labels for the user: int32, −1 for rows without any base label."""
-    labels, unlabelled = labels.astype(np.int32), chunk.unlabelled()
-    if unlabelled is not None:
-        labels[unlabelled] = -1
-    return labels
-
-
-def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
-    copies = None if chunks[0].copies is None else np.concatenate([c.copies for c in chunks])
-    codes, ids = (np.concatenate([getattr(c, name) for c in chunks]) for name in ("codes", "ids"))
-    return replace(chunks[0], codes=codes, copies=copies, ids=ids)
-
-
-def sort_ids(ids: Sequence[np.ndarray], positions: Sequence[int], ends: np.ndarray) -> list:
-    """Row numbers and the position of their leaf, by the chunk (ending at `ends`) that holds the row."""
-    every = np.concatenate([part.astype(np.int64) for part in ids])
-    leaf = np.repeat(np.array(positions, dtype=np.int32), [len(part) for part in ids])
-    order = np.argsort(every, kind="stable")
-    every, leaf = every[order], leaf[order]
-    cuts = np.searchsorted(every, ends)
-    starts = np.concatenate([[0], cuts[:-1]])
-    begins = np.concatenate([[0], ends[:-1]])
-    return [(every[a:b] - begin, leaf[a:b]) for a, b, begin in zip(starts, cuts, begins)]
-
-
-def fill_positions(chunk: Chunk, parts: Sequence) -> np.ndarray:
-    labels = np.zeros(len(chunk), dtype=np.int32)
-    for rows, leaves in parts:
-        labels[rows] = leaves
-    return labels
-
-
-def run_on_chunk(chunk: Chunk, function: Callable, task: Any, key: str, version: str) -> Any:
-    """``function(task)`` with ``task.rows`` the rows of the chunk; a fit leaves its labels here, under `key`."""
-    with chunk.lock:
-        result = function(replace(task, rows=chunk.rows()))
-        if not isinstance(result, Fit):
-            return result
-        chunk.remember(key, (version, result.labelling, None))
-        return replace(result, labelling=Labelling(result.counts.n_clusters, None))
-
-
-# -- the connection ------------------------------------------------------------------------------------------
-
-
-class Session:
-    """The futures of one fit. They are released when nothing refers to them, or all at once by `cancel`."""
-
-    def __init__(self, client: Any):
-        self.client = client
-        self._futures: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._lock = threading.Lock()  # starts run side by side in threads
-        self._cancelled = False
-        self._latest: Any = None
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
-        if kind is not None:
-            self.cancel()
-
-    def submit(self, function: Callable, *arguments: Any) -> Any:
-        return self._sent([self.client.submit(function, *arguments, pure=False)])[0]
-
-    def map(self, function: Callable, *columns: Sequence) -> list:
-        """One task for each row of the columns."""
-        return self._sent(self.client.map(function, *columns, pure=False))
-
-    def compute(self, delayed: Sequence) -> list:
-        """Futures of delayed calls."""
-        return self._sent(self.client.compute(delayed))
-
-    def _sent(self, futures: list) -> list:
-        with self._lock:
-            self._futures.update(futures)
-        # A client sends one message every 10 ms. The futures before these are dropped only now, so that the message
-        # which releases them follows the new tasks instead of delaying them.
-        self._latest = futures
-        if self._cancelled:  # by another thread of this fit
-            self.cancel()
-            raise CancelledError("this fit was cancelled")
-        return futures
-
-    def gather(self, futures: Any) -> Any:
-        """The results."""
-        return self.client.gather(futures)
-
-    def reduce(self, function: Callable, parts: list) -> Any:
-        """``function`` of all results, which are combined as a tree: on the workers while they are many, then here."""
-        while len(parts) > _FAN_IN:
-            parts = self.map(function, [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)])
-        return function(self.gather(parts))
-
-    def send(self, array: np.ndarray) -> Any:
-        """An array as a task that holds it: unlike scattered data, it outlives the workers."""
-        pieces = np.array_split(array, -(-array.nbytes // _PIECE_BYTES) or 1)
-        return self.submit(np.concatenate, [self.submit(np.asarray, piece) for piece in pieces])
-
-    def cancel(self) -> None:
-        """Release every future of this fit, although a traceback may still refer to it; no more tasks are accepted."""
-        with self._lock:
-            self._cancelled = True
-            for future in self._futures:
-                future.release()  # Client.cancel closes the connection when a task is only needed by other tasks
-
-    def workers(self) -> list[dict]:
-        """What the scheduler says about each worker."""
-        return list(self.client.scheduler_info(n_workers=-1)["workers"].values())
-
-
-def on_blocks(function: Callable, *columns: Iterable) -> Sequence[Any]:
-    """``function`` of each row of the columns, by the workers of the current client; columns may be delayed blocks."""
-    import dask
-
-    call = dask.delayed(function, pure=False)
-    return dask.compute(*(call(*row) for row in zip(*columns)))
-
-
-@contextmanager
-def open_client(address: str | None, n_workers: int | None) -> Iterator[Any]:
-    """A client of the cluster at `address`, or of one of `n_workers` processes here; None when both are None."""
-    if address is None and n_workers is None:
-        yield None
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ImportError("a Dask cluster needs dask and distributed: pip install 'coassoc[dask]'.") from None
-    with ExitStack() as stack:
-        where = stack.enter_context(local_cluster(n_workers)) if address is None else address
-        yield stack.enter_context(Client(where))
-
-
-def local_cluster(n_workers: int | None) -> Any:
-    """A cluster of processes here, of one thread each, that leaves the cores to them.
-
-    By default Dask looks at itself and at every thread 50 to 100 times a second: 12 % of a core with two workers.
-    """
-    import dask
-    from distributed import LocalCluster
-
-    settings = {"threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
-    with dask.config.set({"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"}):
-        return LocalCluster(n_workers=n_workers, silence_logs=50, **settings)

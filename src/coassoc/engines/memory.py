@@ -1,11 +1,10 @@
-"""Memory: sizes as text, what can be allocated, and arrays that go to files when a budget is used up."""
+"""Memory: sizes as text, what can be allocated, and arrays in temporary files."""
 
 from __future__ import annotations
 
 import os
 import re
 import tempfile
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
-def parse_size(size: str | int | float, name: str = "memory") -> int:
+def parse_size(size: str | int | float) -> int:
     """Bytes in a size such as ``"2GB"``, ``"512 MiB"`` or a number of bytes.
 
     Examples
@@ -25,12 +24,12 @@ def parse_size(size: str | int | float, name: str = "memory") -> int:
     if isinstance(size, str):
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][0-9]+)?)\s*([KMGT]I?)?B?\s*", size.upper())
         if match is None:
-            raise ValueError(f"{name} must be a size such as '2GB', '512MiB' or a number of bytes, got {size!r}.")
+            raise ValueError(f"memory must be a size such as '2GB', '512MiB' or a number of bytes, got {size!r}.")
         size = float(match[1]) * _UNITS[match[2] or ""]
     if isinstance(size, bool) or not isinstance(size, (int, float, np.integer)):
-        raise TypeError(f"{name} must be a size such as '2GB' or a number of bytes, got {size!r}.")
+        raise TypeError(f"memory must be a size such as '2GB' or a number of bytes, got {size!r}.")
     if not size >= 1:
-        raise ValueError(f"{name} must be at least one byte, got {size!r}.")
+        raise ValueError(f"memory must be at least one byte, got {size!r}.")
     return int(size)
 
 
@@ -60,40 +59,12 @@ def available_bytes() -> int:
     return 4 * 10**9 if available is None else available
 
 
-_SMALL = 1 << 16  # bytes; smaller arrays are always kept in memory
-
-
-class Budget:
-    """Allocates arrays: in memory while the budget lasts, then in files that are deleted with the array.
+def file_array(shape: int | tuple[int, ...], dtype: Any, directory: str | None = None) -> np.ndarray:
+    """An array in an unnamed temporary file, zero at first; its disk space is freed with the last reference.
 
     Pages of a file belong to the system's cache, which drops them when memory is short.
     """
-
-    def __init__(self, total: int, directory: str | None = None):
-        self.total, self.directory, self.used = total, directory, 0
-
-    def allocate(self, shape: int | tuple[int, ...], dtype: Any) -> np.ndarray:
-        """An array of undefined content."""
-        n_bytes = _bytes_of(shape, dtype)
-        if n_bytes >= _SMALL and self.used + n_bytes > self.total:
-            return file_array(shape, dtype, self.directory)
-        array = np.empty(shape, dtype)
-        self._use(n_bytes)
-        # views keep the array alive: the bytes count until the last of them is deleted
-        weakref.finalize(array, self._use, -n_bytes).atexit = False
-        return array
-
-    def _use(self, n_bytes: int) -> None:
-        self.used += n_bytes
-
-
-def _bytes_of(shape: int | tuple[int, ...], dtype: Any) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-
-
-def file_array(shape: int | tuple[int, ...], dtype: Any, directory: str | None = None) -> np.ndarray:
-    """An array in an unnamed temporary file; its disk space is freed with the last reference."""
-    n_bytes = _bytes_of(shape, dtype)
+    n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     with tempfile.TemporaryFile(dir=directory, prefix="coassoc-") as file:
         if hasattr(os, "posix_fallocate"):  # a full disk is an error now, not a crash at the first write
             os.posix_fallocate(file.fileno(), 0, max(n_bytes, 1))

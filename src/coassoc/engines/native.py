@@ -17,6 +17,7 @@ from ..core.moves import Moves, MoveTable
 from .compiled import kernels as _kernels
 from .compiled import why_missing as _why_not
 from .contract import Engine, Fit, Labelling, Loadable, Rows, Seeding, Start, missing_in, participating_copies
+from .numpy import Numpy, chunks_of
 
 _LARGE_ROWS = 1 << 19  # one start on so many rows keeps every thread busy; several at a time only need more memory
 _STOPS = ("fixed_point", "no_gain", "max_iter", "unfinished")  # in the order of native/kmeans.h
@@ -165,22 +166,29 @@ class NativeRows(Rows):
     the original rows depends on their order.
     """
 
-    def __init__(self, shared: tuple, copies: Any = None, ids: Any = None, number: Any = None):
+    # For streaming, ``store(shape, dtype)`` allocates zeros for labels, and for the codes of subsets, which are copied
+    # so that reading a subset does not read the whole file. None: in memory, and subsets are indices into the codes.
+    store: Callable[[Any, Any], np.ndarray] | None = None
+
+    def __init__(self, shared: tuple, copies: Any = None, ids: Any = None, number: Any = None, codes: Any = None):
         self.shared = shared  # with the rows these are split into
-        self.codes, self.layout, missing, self.settings = shared
+        every, self.layout, missing, self.settings = shared
         self.copies, self.number = copies, number
-        self.ids = ids  # indices of these rows in `codes`, None for all
+        self.ids = ids  # row numbers in the rows first loaded, None for all
+        self.codes = every if codes is None else codes
+        self.places = ids if codes is None else None  # of the rows in the codes
         self.n_rows = len(self.codes) if ids is None else len(ids)
         self.n_copies = self.n_rows if copies is None else int(copies.sum())
         self.sizes: np.ndarray | None = None  # of the base clusters, when they are known beforehand
-        self.core = _kernels.Rows(self.codes, self.layout.n_clusters, missing, ids, copies, **self.settings)
+        self.core = _kernels.Rows(self.codes, self.layout.n_clusters, missing, self.places, copies, **self.settings)
         if number is not None:
             self.core.map_duplicates(number)
 
     def labelling(self, k: int, labels: Any = None) -> NativeLabelling:
-        if labels is None:
-            return NativeLabelling(k, np.empty(self.n_rows, np.int32), False)  # the first pass fills it
-        return NativeLabelling(k, np.array(labels, dtype=np.int32, order="C"), True)
+        own = (self.store or np.empty)(self.n_rows, np.int32)
+        if labels is not None:  # else the first pass fills it
+            own[:] = labels
+        return NativeLabelling(k, own, labels is not None)
 
     def assign(self, labelling: Any, table: ScoreTable) -> int:
         return self.core.assign(labelling.core, np.ascontiguousarray(table.values), table.bits)
@@ -246,11 +254,16 @@ class NativeRows(Rows):
         return every
 
     def split(self, labelling: Any) -> list[Rows]:
-        if self.n_rows >= 1 << 32 or (self.ids is None and len(self.codes) >= 1 << 32):
-            raise ValueError(f"splitting works on fewer than 2**32 rows, got {self.n_rows}.")
+        if len(self.codes) >= 1 << 32:
+            raise ValueError(f"splitting works on fewer than 2**32 rows, got {len(self.codes)}.")
         self.core.free_blocked()  # the children gather from the codes themselves
-        ids = self.core.split(labelling.core, True)
-        copies = numbers = [None] * len(ids)
+        places = ids = self.core.split(labelling.core, True)
+        if self.ids is not self.places:
+            ids = [self.ids[part] for part in places]
+        copies: Any = [None] * len(ids)
+        numbers = codes = copies
+        if self.store is not None:
+            codes = [self._stored_codes(part) for part in places]
         if self.copies is not None:
             positions = self.core.split(labelling.core, False)
             copies = [self.copies[part] for part in positions]
@@ -262,14 +275,23 @@ class NativeRows(Rows):
                 numbers = [inside[label == c] for c in range(len(ids))]
         alpha = self.counts(labelling).alpha
         parts: list[Rows] = []
-        for c, own in enumerate(zip(copies, ids, numbers)):
+        for c, own in enumerate(zip(copies, ids, numbers, codes)):
             part = NativeRows(self.shared, *own)
+            part.store = self.store
             part.set_sizes(alpha[:, c])
             parts.append(part)
         return parts
 
+    def _stored_codes(self, places: np.ndarray) -> np.ndarray:
+        """A copy of some rows of `codes`."""
+        assert self.store is not None
+        codes = self.store((len(places), self.codes.shape[1]), self.codes.dtype)
+        for part in chunks_of(len(places), 1 << 20):
+            codes[part] = self.codes[places[part]]
+        return codes
+
     def scatter(self, leaves: Sequence[Any]) -> np.ndarray:
-        labels = np.zeros(self.n_rows, np.int32)
+        labels = (self.store or np.zeros)(self.n_rows, np.int32)
         if all(leaf.ids is not None for leaf in leaves):  # else it was never split
             _kernels.scatter([leaf.ids for leaf in leaves], labels, self.settings["n_threads"])
         return self._spread(labels)
@@ -282,7 +304,7 @@ class NativeRows(Rows):
         return total
 
     def codes_at(self, indices: np.ndarray) -> np.ndarray:
-        return np.asarray(self.codes[indices if self.ids is None else self.ids[indices]])
+        return np.asarray(self.codes[indices if self.places is None else self.places[indices]])
 
     def pair_counts(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         together, observed = np.empty(len(pairs), np.int32), np.empty(len(pairs), np.int32)
@@ -331,6 +353,13 @@ def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
         return None
     first, counts, inverse = _kernels.distinct_rows(codes, len(codes), default_threads())
     return first, counts, inverse.astype(np.int64)
+
+
+def local_engine(name: str, n_threads: int | None = None) -> Engine:
+    """Compiled kernels, or NumPy without them, for codes that may be larger than memory: there is no copy of these."""
+    if name == "numpy" or (name == "auto" and native_or_none() is None):
+        return Numpy()
+    return Native(n_threads, blocked_copy=False)
 
 
 def native_or_none() -> Native | None:

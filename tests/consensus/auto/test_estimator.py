@@ -150,7 +150,7 @@ def test_a_large_ensemble_is_reduced_on_a_sample(monkeypatch):
     answer = fit(table)
     assert adjusted_rand_score(truth, answer.labels_) > 0.95 and answer.n_clusters_ == 4
     assert same(answer, fit(table, engine="numpy")) and same(
-        answer, fit(table, engine=ca.engines.Stream(chunk_rows=77))
+        answer, fit(table, engine=ca.engines.Stream(1))
     )
     weight = np.random.default_rng(0).integers(0, 3, 3000)
     weighted, repeated = fit(table).fit(table, sample_weight=weight), fit(np.repeat(table, weight, axis=0))

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engines.dask import on_blocks
+from ...engines.cluster import on_blocks
 from ..encode import Dictionary, encode_column, label_array
 from ..ensemble import Ensemble
 from .arrow import pq
