@@ -259,7 +259,7 @@ def _recode(values: np.ndarray, nulls: np.ndarray, drop_negative: bool) -> tuple
         nulls = nulls | (values < 0)
     elif drop_negative and values.dtype.kind == "O":
         nulls = nulls | np.fromiter(map(is_negative, values), dtype=bool, count=len(values))
-    known = values[~nulls]
+    known = values[~nulls] if nulls.any() else values
     of_objects = values.dtype.kind == "O"
     labels, found = sorted_labels(known.tolist()) if of_objects else np.unique(known, return_inverse=True)
     indices = np.full(len(values), -1, dtype=np.int32)
@@ -272,12 +272,13 @@ def _recode(values: np.ndarray, nulls: np.ndarray, drop_negative: bool) -> tuple
 
 def counts_of_codes(table: Any) -> list[np.ndarray] | None:
     """How often each label of each column occurs, if the table holds the codes of its labels; None for any other."""
-    if type(table) not in (np.ndarray, np.memmap) or table.ndim != 2 or not table.size or not table.flags.c_contiguous:
+    is_plain = type(table) in (np.ndarray, np.memmap) and table.dtype.name in ("uint8", "uint16")
+    if not is_plain or table.ndim != 2 or not table.size or not table.flags.c_contiguous:
         return None
-    highest = int(table.max()) if table.dtype.name in ("uint8", "uint16") else len(table)
-    if highest >= len(table) or table.dtype != smallest_unsigned(highest + 1):  # no gaps: at least as many rows
+    highest = table.max(axis=0).astype(np.int64)
+    if highest.max() >= len(table) or table.dtype != smallest_unsigned(highest.max() + 1):  # no gaps: as many rows
         return None
-    counts = [np.trim_zeros(count, "b") for count in count_codes(table, np.full(table.shape[1], highest))]
+    counts = count_codes(table, highest)
     return counts if all(count.all() for count in counts) else None
 
 

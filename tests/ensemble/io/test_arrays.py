@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.io import savemat
@@ -23,6 +25,17 @@ def test_npz_holds_a_table_or_named_vectors_beside_ids_and_classes(tmp_path):
         np.savez(path, labels=[0, 0, 1], **{name: ["x", "y"]})
         with pytest.raises(ValueError, match="different lengths"):
             ca.read_ensemble(path)
+
+
+def test_text_in_an_npz_file_is_written_and_read_one_column_at_a_time(tmp_path):
+    path, labels = tmp_path / "t.npz", np.array([f"{k}{'x' * 60}" for k in range(9)])
+    ensemble = ca.Ensemble(labels[np.random.default_rng(0).integers(9, size=(5000, 20))])
+    for work in (lambda: ca.write_ensemble(path, ensemble), lambda: ca.read_ensemble(path)):
+        tracemalloc.start()
+        work()
+        assert tracemalloc.get_traced_memory()[1] < 5000 * 20 * 4 * 61 / 3  # what the text takes in NumPy
+        tracemalloc.stop()
+    assert rows(ca.read_ensemble(path)) == rows(ensemble)
 
 
 def test_a_column_of_an_npy_file_may_hold_ids(tmp_path):

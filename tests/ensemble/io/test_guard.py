@@ -63,6 +63,12 @@ def test_what_comes_out_is_counted_on_every_system(hostile):
         hostile(large, max_bytes=1_000_000, columns="*")
 
 
+def test_what_fails_while_a_batch_is_sent_is_told(hostile):
+    fail = "def fail(*_): raise MemoryError\n        pa.ipc.RecordBatchStreamWriter.write_batch = fail"
+    with pytest.raises(ValueError, match=r"t\.jt unpacks to more than"):
+        hostile(fail)
+
+
 def test_a_fault_of_ours_is_not_called_a_damaged_file(monkeypatch, tmp_path):
     """An error raised by a file of this package, other than a ValueError, passes with its traceback."""
     for trusted, kind in ((True, AttributeError), (False, RuntimeError)):

@@ -123,6 +123,8 @@ def test_a_likely_separator_is_suggested(tmp_path):
         ca.read_ensemble(path, delimiter=";", columns="a")
     path.write_text("my label\ncluster 1\ncluster 2\n")
     assert rows(ca.read_ensemble(path)) == [("cluster 1",), ("cluster 2",)]
+    path.write_bytes(b"a\r0\r1\r")
+    assert rows(ca.read_ensemble(path)) == [(0,), (1,)]
 
 
 def test_a_quote_that_is_never_closed_swallows_no_rows(tmp_path):

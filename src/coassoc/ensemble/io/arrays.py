@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..encode import as_objects
 from .coding import Content, arrow_array, cell_of, record_batch
 from .formats import DamagedFile, Options, Table, h5py
 
@@ -81,7 +82,7 @@ class _Columns(Table):
     columns: dict[str, np.ndarray]  # those with ids and classes included
 
     def batches(self, columns: Sequence[str], ids: str | None = None, where: Any = None) -> Iterator[Any]:
-        texts = [name for name in columns if self.columns[name].dtype.kind == "U" and name != self.id_name]
+        texts = [name for name in columns if self.columns[name].dtype.kind in "OU" and name != self.id_name]
         yield record_batch({name: arrow_array(self.columns[name]) for name in columns}, texts)
 
 
@@ -130,22 +131,32 @@ class NpzTable(_Columns):
                 raise DamagedFile("it holds two arrays of one name")
             for name in names:
                 with archive.open(name) as member:
-                    arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
+                    array = np.lib.format.read_array(member, allow_pickle=False)
                     if member.read(1):
                         raise DamagedFile(f"{name} has not the size that it declares")
+                if array.ndim == 1 and array.dtype.kind == "U" and array.nbytes:
+                    array = _shared(_checked(array, self.path.name)[:, 0])
+                arrays[name.removesuffix(".npy")] = array
         return arrays
 
     @classmethod
     def write(cls, target: Any, content: Content) -> None:
-        arrays = {name: _vector(column) for name, column in content.columns.items()}
+        columns = dict(content.columns)
         if content.item_ids is not None:
-            arrays["item_ids"] = _texts(content.item_ids.tolist())
+            columns["item_ids"] = _texts(content.item_ids.tolist())
         if content.classes is not None:
-            arrays["classes"] = _vector(content.classes)
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, array in arrays.items():
+            columns["classes"] = content.classes
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:  # text takes long at 6
+            for name, column in columns.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
+                    np.lib.format.write_array(member, _vector(column), allow_pickle=False)
+
+
+def _shared(texts: np.ndarray) -> np.ndarray:
+    """Texts as objects, equal ones as one: NumPy's own text takes 4 bytes for each character."""
+    values = texts.tolist()
+    known = {text: text for text in values}
+    return as_objects([known[text] for text in values])
 
 
 def _vector(column: Any) -> np.ndarray:

@@ -139,14 +139,15 @@ class Child:
         total = 0
         while self.answer():
             try:
-                batch = self._in_time(_read_batch, self.process.stdout)
-            except (pa.ArrowException, ValueError, OSError, EOFError) as error:
+                batches = self._in_time(_read_stream, self.process.stdout)
+            except (pa.ArrowException, OSError, EOFError) as error:
                 raise self._death() from error
-            # a column of dictionary indices, or of empty text, becomes more than it is
-            total += max(batch.nbytes, 8 * batch.num_rows * batch.num_columns)
-            if total > self.allowed:
-                raise TooLarge(self.path, self.allowed)
-            yield batch
+            for batch in batches:
+                # a column of dictionary indices, or of empty text, becomes more than it is
+                total += max(batch.nbytes, 8 * batch.num_rows * batch.num_columns)
+                if total > self.allowed:
+                    raise TooLarge(self.path, self.allowed)
+                yield batch
 
     def _in_time(self, read: Callable[..., Any], *of: Any) -> Any:
         """What `read` returns; the child is killed when that takes too long."""
@@ -182,11 +183,10 @@ class Child:
         self.process.wait()
 
 
-def _read_batch(pipe: Any) -> Any:
-    """The only record batch of a stream."""
+def _read_stream(pipe: Any) -> list[Any]:
+    """The record batch of a stream, or none where sending it has failed: why is told next."""
     with pa.ipc.open_stream(pipe) as stream:
-        (batch,) = stream
-    return batch
+        return list(stream)
 
 
 def start() -> Any:

@@ -100,7 +100,7 @@ class TextTable(Table):
             raise ValueError(f"{name} is not UTF-8 text in its first row; save it as UTF-8.") from None
         if not line.strip(" \t\r\n"):
             raise ValueError(f"{name} starts with a blank line; a label table needs a header and at least one row.")
-        return line, data[end:].partition(b"\n")[0].decode(errors="replace")
+        return line, (data[end:].decode(errors="replace").splitlines() or [""])[0]
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
