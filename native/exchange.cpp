@@ -70,7 +70,7 @@ void propose_density(const Kernels& kernels, const View& view, const int32_t* la
         const int32_t own = labels[i];
         int32_t& target = targets[i - start];
         target = -1;
-        if (copies <= 0 || !t.rules.may_leave(t.sizes[own] - copies)) continue;
+        if (copies <= 0 || t.sizes[own] - copies < t.rules.least) continue;
         const Code* row = static_cast<const Code*>(view.codes) + (view.ids ? view.ids[i] : i) * p;
         int64_t seen = 0, weight = 0;
         for (int64_t j = 0; j < p; ++j) {
@@ -168,7 +168,7 @@ void propose_agreement(const Kernels& kernels, const View& view, const int32_t* 
         const int32_t own = labels[i];
         int32_t& target = targets[i - start];
         target = -1;
-        if (m <= 0 || !t.rules.may_leave(t.sizes[own] - m)) continue;
+        if (m <= 0 || t.sizes[own] - m < t.rules.least) continue;
         const Code* row = static_cast<const Code*>(view.codes) + (view.ids ? view.ids[i] : i) * p;
         if (m == 1 && bound.usable()) {
             int64_t seen = 0, leaving = 0;
@@ -227,7 +227,7 @@ void settle_of(const View& view, const ProposedMoves& moves, const MoveRules& ru
         const int32_t o = moves.sources[t], c = moves.targets[t];
         const int64_t m = moves.copies[t];
         accepted[t] = 0;
-        if (!rules.may_leave(sizes[o] - m) || (sizes[c] == 0 && m < rules.least)) continue;
+        if (sizes[o] - m < rules.least || (sizes[c] == 0 && m < rules.least)) continue;
         for (int64_t j = 0; j < p; ++j) named[j] = table_row(view, row, j);
         double gain = 0.0, value_o = 0.0, value_c = 0.0;
         if (density) {

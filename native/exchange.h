@@ -13,9 +13,6 @@ namespace coassoc {
 struct MoveRules {
     double threshold;  // gain that a move must exceed
     int64_t least;     // copies a cluster must be left with, or begin with
-    bool vanish;       // whether a cluster may lose its last row
-
-    bool may_leave(int64_t left) const { return left >= least || (left == 0 && vanish); }
 };
 
 // Frozen tables; see MoveTable. Arrays of the other kind are null.

@@ -224,8 +224,7 @@ nb::tuple propose(Rows& rows, Labelling& labelling, nb::handle table, int64_t st
     FrozenTables t{};
     t.density = nb::cast<std::string>(table.attr("kind")) == "density";
     t.k = labelling.k_;
-    t.rules = {nb::cast<double>(table.attr("threshold")), nb::cast<int64_t>(table.attr("least")),
-               nb::cast<bool>(table.attr("vanish"))};
+    t.rules = {nb::cast<double>(table.attr("threshold")), nb::cast<int64_t>(table.attr("least"))};
     t.unit = nb::cast<double>(table.attr("unit"));
     t.bits = nb::cast<int32_t>(table.attr("bits"));
     read<const int64_t>(table, held, {{"alpha", &t.alpha}, {"cells", &t.cells}, {"sizes", &t.sizes},
@@ -271,7 +270,7 @@ nb::object settle_moves(nb::handle state, nb::handle given, Vector<double> value
     read<int64_t>(state, held, {{"alpha", &live.alpha}, {"cells", &live.cells}, {"sizes", &live.sizes},
                                 {"squares", &live.squares}, {"shared", &live.shared}, {"entropy", &live.entropy}});
     live.bits = live.density ? 0 : nb::cast<int32_t>(state.attr("bits"));
-    const MoveRules rules{threshold, nb::cast<int64_t>(state.attr("least")), nb::cast<bool>(state.attr("vanish"))};
+    const MoveRules rules{threshold, nb::cast<int64_t>(state.attr("least"))};
     std::vector<uint8_t> accepted((size_t)m);
     released([&] { settle(view, moves, rules, live, accepted.data()); });
     return nb::cast(as_array(std::move(accepted)));

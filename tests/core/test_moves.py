@@ -87,10 +87,10 @@ def test_proposals_are_the_best_moves_by_brute_force(kind):
 
 
 def test_sizes_rule_moves():
-    assert may_move(3, 2, 1, 1, False) and may_move(1, 2, 1, 1, True) and may_move(5, 0, 2, 2, True)
-    assert not may_move(1, 2, 1, 1, False)  # the last of a cluster stays
-    assert not may_move(2, 5, 1, 2, False)  # would leave a single item
-    assert not may_move(5, 0, 1, 2, True)  # would begin a single item
+    assert may_move(3, 2, 1, 1) and may_move(5, 0, 2, 2)
+    assert not may_move(1, 2, 1, 1)  # the last of a cluster stays
+    assert not may_move(2, 5, 1, 2)  # would leave a single item
+    assert not may_move(5, 0, 1, 2)  # would begin a single item
 
 
 def test_the_search_makes_no_cluster_smaller_than_allowed():

@@ -189,6 +189,11 @@ def test_a_call_may_be_repeated_or_come_late():
     for i in (2, 1, 1, 0, 2):
         again = chunk.counts(*calls[i])
         assert again[0] == first[i][0] and (again[1] == first[i][1]).all() and (again[2] == first[i][2]).all()
+    before, where = chunk.labels(3, calls[2][1]), np.array([5, 9])
+    for _ in range(2):
+        moved = chunk.moved(3, calls[2][1], where, before[where] + 1)
+        assert np.flatnonzero(moved != before).tolist() == [5, 9]
+        assert calls[2][1][0] not in chunk._states  # a search moves rows many times: this would fill the memory
     weights, chosen = np.ones(5, np.int64), ensemble.codes[[3, 50, 120]]
     asked = [("s", weights, chosen[:m], ensemble.codes[[7, 9]]) for m in (1, 2, 3)]
     asked.append(("s", weights, chosen[[2, 1]], ensemble.codes[[7, 9]]))

@@ -257,8 +257,8 @@ def test_moves_proposed_and_applied(engine, state):
         scores = fix_table(rng.normal(size=(ensemble.n_codes, k)), theirs.layout)
         assert ours.assign(mine, scores) == theirs.assign(yours, scores)
         v = np.ones(ensemble.n_partitions) if seed % 2 else rng.random(ensemble.n_partitions) + 0.1
-        both, rules = ((theirs, yours), (ours, mine)), (1 + seed % 2, seed % 3 > 0)
-        live = [state(rows.counts(those), v, *rules) for rows, those in both]
+        both, least = ((theirs, yours), (ours, mine)), 1 + seed % 2
+        live = [state(rows.counts(those), v, least) for rows, those in both]
         start = 0
         for limit in (3, 50, 10_000):
             table = live[0].table()

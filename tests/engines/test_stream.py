@@ -47,6 +47,8 @@ def test_what_exceeds_the_memory_is_kept_in_files():
         assert (parts[0].codes == codes[codes[:, 0] <= 2]).all()
         rows.seeding(np.ones(4, np.int64))
         assert not rows.core.has_blocked
+        leaves = rows.split(rows.labelling(20, np.arange(n) // 10_000))  # a tree of many leaves opens few files
+        assert not any(isinstance(part.codes, np.memmap) for part in leaves)
 
 
 def test_settings_are_shown_and_checked():

@@ -41,7 +41,6 @@ class MoveTable:
     values: np.ndarray  # (k,) |C| T / P of each cluster, or (p,) v·NMI of each partition
     threshold: float
     least: int  # smallest number of copies that a move may leave in a cluster or put into an empty one
-    vanish: bool  # whether a cluster may become empty
     # density
     steps: Any = None  # (p,) int64: partition weights, in units of `unit`
     unit: float = 1.0
@@ -112,13 +111,13 @@ class LiveState(ABC):
 
     kind: str
 
-    def __init__(self, counts: Counts, v: np.ndarray, least: int = 1, vanish: bool = False):
+    def __init__(self, counts: Counts, v: np.ndarray, least: int = 1):
         self.layout: Layout = counts.layout
         self.alpha = np.ascontiguousarray(counts.alpha).copy()
         self.sizes = counts.sizes.astype(np.int64)
         self.cells = counts.cells.copy()
         self.v = np.ascontiguousarray(v, dtype=np.float64)
-        self.least, self.vanish = least, vanish
+        self.least = least
 
     @abstractmethod
     def values(self) -> np.ndarray:
@@ -131,7 +130,7 @@ class LiveState(ABC):
     def _frozen(self, alpha: np.ndarray, cells: np.ndarray, values: np.ndarray, **parts: Any) -> MoveTable:
         threshold = TOLERANCE * math.fsum(values.tolist())
         sizes = self.sizes.copy()
-        return MoveTable(self.kind, alpha, cells, sizes, values, threshold, self.least, self.vanish, **parts)
+        return MoveTable(self.kind, alpha, cells, sizes, values, threshold, self.least, **parts)
 
     @abstractmethod
     def _gain_and_changes(self, values, both, step, partitions, columns) -> tuple[float, list]:
@@ -146,7 +145,7 @@ class LiveState(ABC):
         values = self.values()
         for t in range(len(moves)):
             source, target, copies = int(moves.sources[t]), int(moves.targets[t]), int(moves.copies[t])
-            if not may_move(int(self.sizes[source]), int(self.sizes[target]), copies, self.least, self.vanish):
+            if not may_move(int(self.sizes[source]), int(self.sizes[target]), copies, self.least):
                 continue
             partitions = np.flatnonzero(moves.codes[t] < self.layout.n_clusters)
             columns = self.layout.offsets[partitions] + moves.codes[t][partitions]
@@ -173,8 +172,8 @@ class DensityState(LiveState):
 
     kind = "density"
 
-    def __init__(self, counts: Counts, v: np.ndarray, least: int = 1, vanish: bool = False):
-        super().__init__(counts, v, least, vanish)
+    def __init__(self, counts: Counts, v: np.ndarray, least: int = 1):
+        super().__init__(counts, v, least)
         self.squares = counts.squares.copy()
         self.steps, self.unit = integer_weights(self.v, int(self.sizes.sum()))
 
@@ -208,8 +207,8 @@ class AgreementState(LiveState):
 
     kind = "agreement"
 
-    def __init__(self, counts: Counts, v: np.ndarray, least: int = 1, vanish: bool = False):
-        super().__init__(counts, v, least, vanish)
+    def __init__(self, counts: Counts, v: np.ndarray, least: int = 1):
+        super().__init__(counts, v, least)
         self.bits = fixed_bits(int(self.sizes.sum()))
         starts = self.layout.offsets[:-1]
         joint = np.add.reduceat(fixed_xlogx(self.alpha, self.bits).sum(axis=1), starts)
@@ -275,10 +274,9 @@ def _slope(x: np.ndarray) -> np.ndarray:
     return 1.0 + np.log(np.maximum(x, 0.5))
 
 
-def may_move(source: int, target: int, copies: int, least: int, vanish: bool) -> bool:
+def may_move(source: int, target: int, copies: int, least: int) -> bool:
     """Whether the sizes of the two clusters allow the move."""
-    left = source - copies
-    return (left >= least or (left == 0 and vanish)) and (target > 0 or copies >= least)
+    return source - copies >= least and (target > 0 or copies >= least)
 
 
 def _ratio(together: np.ndarray, observed: np.ndarray) -> np.ndarray:
@@ -318,8 +316,7 @@ def propose_chunk(
     gains = _density_gains if table.kind == "density" else _agreement_gains
     best = np.full(len(codes), -np.inf)
     target = np.full(len(codes), -1, dtype=np.int32)
-    left = table.sizes[labels] - m
-    taking = np.flatnonzero((m > 0) & ((left >= table.least) | ((left == 0) & table.vanish)))
+    taking = np.flatnonzero((m > 0) & (table.sizes[labels] - m >= table.least))
     if len(taking):
         enter, leave = gains(columns[taking], observed[taking], labels[taking], m[taking], table)
         enter[np.arange(len(taking)), labels[taking]] = -np.inf

@@ -146,8 +146,10 @@ class Chunk(Loadable):
         return numbers[self.labels(k, past)]
 
     def moved(self, k: int, past: Past, where: np.ndarray, to: np.ndarray) -> np.ndarray:
-        """The labels after moves, of which the chunk keeps nothing."""
-        labels = self.labels(k, past)
+        """The labels after moves. The chunk keeps neither these nor, since no later call needs them, those before."""
+        with self.lock:
+            labels = self.labels(k, past)
+            del self._states[past[0]]
         labels[where] = to
         return labels
 

@@ -12,7 +12,7 @@ from .memory import file_array, format_size, parse_size
 from .native import NativeRows, local_engine
 
 _ITEM_BYTES = 15  # that the compiled kernels keep of an item: its label and bound; distances while seeding
-_SMALL = 1 << 13  # arrays of up to so many elements are kept in memory
+_SMALL = 1 << 16  # bytes; smaller arrays are kept in memory, since each file stays open, one for a leaf of a tree
 
 
 class Stream(Engine):
@@ -58,4 +58,5 @@ class Stream(Engine):
         return rows
 
     def _in_file(self, shape: Any, dtype: Any) -> np.ndarray:
-        return np.zeros(shape, dtype) if np.prod(shape) <= _SMALL else file_array(shape, dtype, self.directory)
+        small = np.prod(shape) * np.dtype(dtype).itemsize <= _SMALL
+        return np.zeros(shape, dtype) if small else file_array(shape, dtype, self.directory)

@@ -33,8 +33,8 @@ SEED_ROWS, _COMPACT_ROWS = 8192, 4096  # rows of a block, as in the kernels
 _MOST_CHANGES = 1 << 25  # bytes of a table of changes of the agreement: more do not stay in the cache
 
 _MOVING = np.dtype(
-    [("n", "i8"), ("p", "i4"), ("k", "i4"), ("bits", "i4"), ("vanish", "i4"), ("least", "i8"), ("threshold", "f8"),
-     ("unit", "f8")], align=True,
+    [("n", "i8"), ("p", "i4"), ("k", "i4"), ("bits", "i4"), ("least", "i8"), ("threshold", "f8"), ("unit", "f8")],
+    align=True,
 )  # fmt: skip
 _i4, _i8 = np.int32, np.int64
 _TARGETS = np.dtype([("at", "i8", (_MAX_SEEDS,))])
@@ -283,7 +283,7 @@ class CupyDevice:
 
     def propose_job(self, table, pad, starts, n_clusters) -> tuple:
         """The tables of a frozen state on the GPU."""
-        numbers = {name: getattr(table, name) for name in ("bits", "vanish", "least", "threshold", "unit")}
+        numbers = {name: getattr(table, name) for name in ("bits", "least", "threshold", "unit")}
         settings = _struct(_MOVING, p=len(starts), k=len(table.sizes), **numbers)
         arrays = [starts, n_clusters.astype(np.uint32)]
         if table.kind == "density":

@@ -7,7 +7,7 @@
 
 struct Moving {
     i64 n;
-    int p, k, bits, vanish;
+    int p, k, bits;
     i64 least;
     double threshold, unit;
 };
@@ -47,8 +47,7 @@ __device__ __forceinline__ bool may_leave(const Moving& a, i64 row, const LABEL*
                                           const i64* sizes, int& own, i64& m) {
     own = labels[row];
     m = copies ? copies[row] : 1;
-    const i64 left = sizes[own] - m;
-    return m > 0 && (left >= a.least || (left == 0 && a.vanish));
+    return m > 0 && sizes[own] - m >= a.least;
 }
 
 // Tables are padded with a zero row per partition for missing labels: alpha (rows, k), cells (p, k).
