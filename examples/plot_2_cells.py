@@ -80,6 +80,9 @@ sure = np.flatnonzero(answer.confidence_ >= 0.85)
 print(ca.profile(answer.labels_[sure], adata[sure], n_features=2).to_frame().round(2).head(8))
 
 # %%
-adata.obsm["X_pca"] = pca
-ca.pl.confidence(adata)
+# The consensus on two components, cells of low confidence pale; with scanpy,
+# ``sc.pl.umap(adata, color=["consensus", "consensus_confidence"])``.
+_, ax = plt.subplots(layout="constrained")
+ax.scatter(*pca[:, :2].T, s=6, c=answer.labels_, cmap="tab10", alpha=answer.confidence_)
+ax.set(xlabel="component 1", ylabel="component 2")
 plt.show()

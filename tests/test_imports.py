@@ -40,7 +40,7 @@ def test_every_public_name_is_there_and_in_dir():
         assert getattr(ca, name) is not None, name
     assert set(ca.__all__) <= set(dir(ca))
     assert len(set(ca.__all__)) == len(ca.__all__) and isinstance(ca.__version__, str)
-    assert (dir(ca.tl), dir(ca.pl)) == (["consensus", "stable_leiden"], ["confidence", "resolutions"])
+    assert (dir(ca.tl), dir(ca.pl)) == (["consensus", "stable_leiden"], ["resolutions"])
 
 
 def test_type_checkers_see_the_public_names():

@@ -138,6 +138,9 @@ def test_cuts_give_exactly_k_nest_and_undo_the_merges_above_a_height(method):
         model.cut(model.n_leaves_ + 1)
     with pytest.raises(TypeError, match="either k or height"):
         model.cut()
+    for wrong in (float("nan"), "0.5", [0.5]):
+        with pytest.raises(TypeError, match="height must be a number, got"):
+            model.cut(height=wrong)
 
 
 def test_linkage_that_would_need_too_much_memory_links_micro_clusters(monkeypatch):

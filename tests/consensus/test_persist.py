@@ -70,6 +70,16 @@ def test_names_and_generators_are_kept_and_engines_by_name(tmp_path):
         assert again.feature_names_in_.tolist() == list("abcde") and (again.predict(frame) == model.labels_).all()
 
 
+def test_series_and_ranges_among_the_parameters_are_kept_as_arrays_and_lists(tmp_path):
+    pd = pytest.importorskip("pandas")
+    model = ca.KMeansConsensus(3, init=pd.Series(TRUTH), partition_weights=pd.Series(np.arange(1.0, 6.0))).fit(TABLE)
+    model.save(tmp_path / "a.skops")
+    again = ca.load(tmp_path / "a.skops")
+    assert again.init.tolist() == TRUTH.tolist() and again.partition_weights.tolist() == [1, 2, 3, 4, 5]
+    ca.Consensus(range(2, 5), random_state=0).fit(TABLE).save(tmp_path / "b.skops")
+    assert ca.load(tmp_path / "b.skops").n_clusters == [2, 3, 4]
+
+
 def test_base_models_of_scikit_learn_are_kept_and_what_reads_arrays_unchecked_is_not(tmp_path):
     for base in (None, make_pipeline(StandardScaler(), KMeans(3, n_init=1))):
         settings = {"n_partitions": 3, "sample_fraction": 0.8, "feature_fraction": 0.7, "random_state": 0}

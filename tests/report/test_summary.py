@@ -62,6 +62,8 @@ def test_coassociation_shows_block_means():
     blocks = block_means(TABLE, TRUTH, 20)
     assert (np.asarray(ax.collections[0].get_array()).reshape(blocks.values.shape) == blocks.values).all()
     assert len(ax.lines) == 2 * 3  # between four clusters
+    lines = plot_coassociation(TABLE, TRUTH, max_blocks=2).lines  # of fewer blocks than clusters
+    assert [line.get_ydata()[0] for line in lines[:3]] == np.cumsum(np.bincount(TRUTH))[:3].tolist()
 
 
 def test_an_outlying_partition_is_marked():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import numbers
 import warnings
 from typing import Any
 
@@ -170,6 +171,8 @@ class EAC(ConsensusEstimator):
         if (k is None) == (height is None):
             raise TypeError(f"cut takes either k or height, got k={k!r}, height={height!r}.")
         if height is not None:
+            if not isinstance(height, numbers.Real) or height != height:
+                raise TypeError(f"height must be a number, got {height!r}.")
             k = self.n_leaves_ - int(np.searchsorted(self.linkage_[:, 2], float(height), side="right"))
         k = check_integer(k, "k")
         if k > self.n_leaves_:

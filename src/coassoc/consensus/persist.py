@@ -84,13 +84,17 @@ def _skops() -> Any:
 
 
 def _portable(model: Any) -> Any:
-    """A shallow copy with the names of engines in place of engines."""
+    """A shallow copy with the names of engines in place of engines, and arrays and lists in place of Series, ranges."""
     model = copy.copy(model)
     for name, value in vars(model).items():
         if isinstance(value, Engine):  # other engines may be absent where the model is loaded
             value = value.name if value.name in ("numpy", "native") else "auto"
         elif isinstance(value, BaseEstimator):
             value = _portable(value)
+        elif hasattr(value, "to_numpy"):  # parameters may be Series
+            value = value.to_numpy()
+        elif isinstance(value, range):
+            value = list(value)
         setattr(model, name, value)
     return model
 

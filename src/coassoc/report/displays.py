@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ensemble.io.writing import replacing
+from ..metrics.labels import check_labels
 from .tables import block_means
 
 _MOST_BORDERS = 60  # lines between clusters; more would hide the picture
@@ -82,7 +83,7 @@ def plot_coassociation(X: Any, labels: Any, *, max_blocks: int = 200, cmap: Any 
     ax = axes_or_new(ax, figsize=(5.2, 4.6))
     edges = np.concatenate([[0], np.cumsum(blocks.sizes)])
     mesh = ax.pcolormesh(edges, edges, blocks.values, vmin=0, vmax=1, cmap=cmap, rasterized=True)
-    borders = edges[1:-1][np.diff(blocks.clusters) > 0]
+    borders = np.flatnonzero(np.diff(check_labels(labels, len(labels))[0][blocks.order])) + 1
     for draw_line in (ax.axhline, ax.axvline):
         for border in borders if len(borders) < _MOST_BORDERS else ():
             draw_line(border, color="white", linewidth=0.6, alpha=0.7)

@@ -1,4 +1,4 @@
-"""``coassoc.pl``: drawings of clusterings and their consensus in an AnnData object."""
+"""``coassoc.pl``: a drawing of clusterings and their consensus in an AnnData object."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ from typing import Any
 import numpy as np
 
 from ..consensus.auto.refits import rand_index
-from ..consensus.auto.verdict import SURE
 from ..consensus.single_cell import cells_ensemble, matching_keys
 from ..metrics.labels import contingency
 from .displays import axes_or_new, distinct_colours
 
-__all__ = ["confidence", "resolutions"]
+__all__ = ["resolutions"]
 
 
 def __dir__() -> list[str]:  # what `coassoc.pl` completes
     return __all__
 
 
-_BASES = ("X_umap", "X_tsne", "X_draw_graph_fa", "X_pca")
 _PAGE = 10.0  # inches that a drawing is high at most
-_KEY_ROWS = 20  # clusters in a column of the key
 
 
 def resolutions(adata: Any, keys: str | Sequence[str], *, key: str = "consensus", ax: Any = None) -> Any:
@@ -112,66 +109,3 @@ def _spread(where: np.ndarray) -> np.ndarray:
     places = np.empty(len(where))
     places[np.argsort(where, kind="stable")] = (np.arange(len(where)) + 0.5) / len(where)
     return places
-
-
-def confidence(adata: Any, key: str = "consensus", *, basis: str | None = None, ax: Any = None) -> Any:
-    """The consensus on an embedding, cells of low confidence pale; without an embedding, confidence by cluster.
-
-    Parameters
-    ----------
-    adata : AnnData
-        After ``coassoc.tl.consensus(adata, ...)``.
-    key : str, default="consensus"
-        What ``key_added`` was.
-    basis : str or None, default=None
-        Embedding whose first two columns are drawn: a key of ``.obsm``, with or without ``"X_"``. None takes UMAP,
-        t-SNE or PCA where there is one.
-    ax : matplotlib Axes or None, default=None
-        Where to draw; None makes a figure.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import matplotlib, anndata, numpy as np, pandas as pd, coassoc as ca; matplotlib.use("agg")
-    >>> kind, rng = np.arange(120) // 40, np.random.default_rng(0)
-    >>> runs = {f"leiden_{j}": np.where(rng.random(120) < 0.9, kind, rng.integers(3, size=120)) for j in range(5)}
-    >>> adata = anndata.AnnData(obs=pd.DataFrame(runs, index=np.arange(120).astype(str)).astype("category"))
-    >>> adata.obsm["X_umap"] = rng.normal(size=(120, 2)) + 9 * np.eye(3)[kind, :2]
-    >>> answer = ca.tl.consensus(adata, keys="leiden*")
-    >>> ca.pl.confidence(adata, basis="umap").get_xlabel()
-    'umap 1'
-    """
-    for name in (key, f"{key}_confidence"):
-        if name not in adata.obs:
-            raise ValueError(f"key: .obs has no column {name!r}; run coassoc.tl.consensus(adata, keys=...) first.")
-    found = [name for name in ((basis, f"X_{basis}") if basis else _BASES) if name in adata.obsm]
-    if basis is not None and not found:
-        raise ValueError(f"basis: .obsm has no {basis!r}; it has {', '.join(adata.obsm) or 'none'}.")
-    clusters, sure = adata.obs[key], adata.obs[f"{key}_confidence"].to_numpy()
-    codes, categories = clusters.cat.codes.to_numpy(), clusters.cat.categories
-    colours, drawn = distinct_colours(len(categories)), codes >= 0
-    columns = -(-len(categories) // _KEY_ROWS)
-    ax = axes_or_new(ax, figsize=(6.5 + 0.5 * columns, 5))
-    if found:
-        points = np.asarray(adata.obsm[found[0]])[drawn, :2]
-        alpha = np.clip(sure[drawn], 0.08, 1.0)
-        ax.scatter(*points.T, s=6, c=np.column_stack([colours[codes[drawn]], alpha]), linewidths=0)
-    for code, name in enumerate(categories):
-        if found:
-            ax.scatter([], [], s=20, color=colours[code], label=name)  # the key
-        else:
-            curve = np.sort(sure[codes == code])[::-1]
-            ax.plot(np.linspace(0, 1, len(curve)), curve, color=colours[code], label=name)
-    label = found[0].removeprefix("X_") if found else None
-    ax.set_xlabel(f"{label} 1" if found else "share of the cluster's cells")
-    ax.set_ylabel(f"{label} 2" if found else "confidence")
-    beside = {"fontsize": 8, "frameon": False, "loc": "upper left", "borderaxespad": 0.0}
-    if found:  # what paleness means; the layout makes space for the last key, which is the wider one
-        shades = [ax.scatter([], [], s=20, color="black", alpha=value, linewidths=0) for value in (0.2, 0.5, SURE, 1)]
-        words = ["0.2", "0.5", f"{SURE}: sure", "1"]
-        ax.add_artist(ax.legend(shades, words, title="confidence", bbox_to_anchor=(1.02, 0.22), **beside))
-    ax.legend(title=key, ncols=columns, bbox_to_anchor=(1.02, 1.0), **beside)
-    return ax

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import coassoc as ca
-from coassoc.consensus.auto.number import Neighbours, own_range
+from coassoc.consensus.auto.number import Neighbours, _choose, own_range
 from coassoc.core.counts import Counts, Layout
 
 
@@ -81,6 +81,36 @@ def test_both_levels_of_nested_clusterings_are_named(n_each):
     assert {answer.n_clusters_, *answer.runners_up_} == {2, 4} and "Nearly as good: 4." in answer.verdict_
     (four,) = (other for other in answer.alternatives_ if other.n_clusters == 4 and other.method == answer.method_)
     assert adjusted_rand_score(truth, four.labels) > 0.95
+
+
+def test_the_number_of_clusters_is_no_runner_up_of_itself():
+    """Four groups would be chosen; the smallest joins another one, and three were nearly as good."""
+    rng, truth = np.random.default_rng(13), np.repeat(np.arange(4), [12, 12, 4, 2])
+    members = [
+        np.where(rng.random(30) < 0.05, rng.integers(0, 4, 30), truth) if j % 2 else np.minimum(truth, 2)
+        for j in range(6)
+    ]
+    with pytest.warns(ConvergenceWarning, match="groups of at least min_cluster_size=3 items, 3"):
+        answer = ca.Consensus(range(2, 6), random_state=0, min_cluster_size=3).fit(np.stack(members, axis=1))
+    assert answer.n_clusters_ == 3 not in answer.runners_up_ and "Nearly as good: 3" not in answer.verdict_
+
+
+def test_runners_up_have_a_high_score_or_a_large_gap_and_a_number_below_the_range_keeps_its_place():
+    ks = np.arange(2, 10)
+    flat = np.zeros(len(ks))
+    gap = np.array([0.3, 0, 0, 0.1, 0.5, 0.4, 0.41, 0.4])  # at 2 to 9
+    curves = {"agreement": flat, "stability": flat, "balance": flat, "eigengap": gap}
+
+    def runners_up(**changed):
+        found = _choose(ks, curves | changed, (5, 9), np.full(len(ks), True))
+        assert found.k == 6
+        return found.runners_up
+
+    assert runners_up() == [8, 7, 2]  # of 2, the score with the weights below the range is nearly as high
+    below = np.where(ks == 2, -1.0, 0.0)
+    assert runners_up(stability=below) == [8, 7, 9]
+    assert runners_up(stability=below, eigengap=gap - 0.01 * (ks == 9)) == [8, 7]  # 0.39 is less than 0.8 * 0.5
+    assert runners_up(stability=np.where(ks == 6, 1.0, 0.0), eigengap=0.22 * gap) == []  # no gap is as large as 0.1
 
 
 def test_few_labels_at_random_are_no_clusters():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -257,6 +257,8 @@ class Consensus(PredictMixin, ConsensusEstimator):
                 answer = self._from_micro(ensemble, rows, evidence, method, k)
             else:
                 answer = self._from_method(ensemble, rows, evidence, k, seed, sample_weight, leaf)
+            if asked is None or len(asked) > 1:  # small groups that join others may leave a runner-up's number
+                number = replace(number, runners_up=[other for other in number.runners_up if other != answer.k])
             self._leaf_of_item, self.runners_up_ = leaf, number.runners_up
             self.k_curves_ = {"ks": number.ks, "score": number.score, **number.curves}
             sure = self._store_support(rows, ensemble, evidence, answer)

@@ -146,8 +146,8 @@ def _choose(
     peak = (score >= padded[:-2]) & (score >= padded[2:]) & (score >= score[best] - RUNNER_UP_MARGIN)
     named = peak | (within[best] & possible & (gap >= max(GAP_SHARE * gap[best], LEAST_GAP)))
     others = [int(ks[i]) for i in np.argsort(-score, kind="stable") if named[i] and i != best]
-    runners_up, across = (others + fewer)[:_MOST_RUNNERS_UP], int(ks[other]) if other >= 0 else None
-    return NumberOfClusters(int(ks[best]), runners_up, ks, score, curves, across)
+    runners_up = others[: _MOST_RUNNERS_UP - len(fewer)] + fewer
+    return NumberOfClusters(int(ks[best]), runners_up, ks, score, curves, int(ks[other]) if other >= 0 else None)
 
 
 def _score(curves: dict[str, np.ndarray], weights: dict[str, float]) -> np.ndarray:

@@ -58,7 +58,7 @@ class SelectK:
         Over `ks`: ``"agreement"``, ``"stability"``, ``"eigengap"`` and ``"balance"``, as in :class:`Consensus`; from
         features, ``"neighbours"``: share of nearest neighbours in the same cluster, beyond chance.
     runners_up : list of int
-        Other numbers of clusters that score nearly as well, best first.
+        Other numbers of clusters that are nearly as good, as in :class:`Consensus`, best first.
     z : float
         From features: standard deviations of the references by which neighbours share a cluster more often; else NaN.
     p_value : float
@@ -205,7 +205,7 @@ def _from_labels(ensemble: Ensemble, ks: list[int], seed: int, engine: Any, X: A
     p = "< 0.001" if support.p_value < 0.001 else f"= {support.p_value:.2g}"
     verdict = support.warning or (
         f"{' or '.join(map(str, [number.k, *number.runners_up]))} clusters: agreement, stability, gap and balance are "
-        f"highest together there; the clusterings agree more than chance (p {p})."
+        f"highest together at {number.k}; the clusterings agree more than chance (p {p})."
     )
     return SelectK(
         k=number.k if found else 1,
