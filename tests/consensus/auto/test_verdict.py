@@ -8,6 +8,11 @@ import numpy as np
 import pytest
 
 import coassoc as ca
+from coassoc.consensus.auto.verdict import either
+
+
+def test_numbers_are_listed_as_in_a_sentence():
+    assert [either(numbers) for numbers in ([4], [4, 6], [4, 6, 5])] == ["4", "4 or 6", "4, 6 or 5"]
 
 
 @pytest.mark.parametrize("seed", range(3))

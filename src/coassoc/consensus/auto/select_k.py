@@ -16,6 +16,7 @@ from ...ensemble import Ensemble, check_ensemble, make_ensemble
 from ...ensemble.generate import one_thread
 from ..base import mark_unlabelled, on_host
 from .evidence import gather_evidence
+from .verdict import either
 
 REFERENCES = ("auto", "gaussian", "permuted")
 LEAST_Z = 3.0  # standard deviations by which features must exceed the references; clouds reached 1.0 in 30 trials
@@ -204,7 +205,7 @@ def _from_labels(ensemble: Ensemble, ks: list[int], seed: int, engine: Any, X: A
     found = support.supported is not False
     p = "< 0.001" if support.p_value < 0.001 else f"= {support.p_value:.2g}"
     verdict = support.warning or (
-        f"{' or '.join(map(str, [number.k, *number.runners_up]))} clusters: agreement, stability, gap and balance are "
+        f"{either([number.k, *number.runners_up])} clusters: agreement, stability, gap and balance are "
         f"highest together at {number.k}; the clusterings agree more than chance (p {p})."
     )
     return SelectK(
@@ -251,7 +252,7 @@ def _from_features(X, ks, n_references, n_partitions, seed, engine, n_jobs) -> S
     z = (score - max(kind.mean() for kind in kinds)) / max(*(kind.std(ddof=1) for kind in kinds), _LEAST_SPREAD)
     compared = f"(share beyond chance {own:.3f}, {shares.max():.3f} at most without clusters, z = {z:.1f})"
     verdict = (
-        f"{' or '.join(map(str, [k, *selection.runners_up]))} clusters: nearest neighbours share a cluster more than "
+        f"{either([k, *selection.runners_up])} clusters: nearest neighbours share a cluster more than "
         f"on data without clusters of the same covariance {compared}."
         if z >= LEAST_Z
         else f"No structure: at {k} clusters, the best number, nearest neighbours do not share a cluster clearly more "

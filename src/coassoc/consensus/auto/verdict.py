@@ -31,6 +31,12 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def either(numbers: Sequence[int]) -> str:
+    """The numbers in words: "4", "4 or 6", "4, 6 or 5"."""
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def describe_answer(
     support: Support,
     k: int,
@@ -100,7 +106,7 @@ def on_number(k: int, asked: list[int] | None, number: NumberOfClusters, evidenc
         if k not in (number.k, *number.runners_up) and support.used.sum() > 1:
             notes.append(f"The clusterings suggest {number.k}.")
     elif number.runners_up:
-        notes.append(f"Nearly as good: {' or '.join(map(str, number.runners_up))}.")
+        notes.append(f"Nearly as good: {either(number.runners_up)}.")
     return notes
 
 
