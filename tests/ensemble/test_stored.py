@@ -76,6 +76,7 @@ def test_npy_of_codes_is_mapped_as_it_is(tmp_path):
     assert_same_ensemble(stored, ca.Ensemble(table))
     assert str(stored.codes.filename).endswith("t.npy")
     assert isinstance(ca.read_ensemble(tmp_path / "t.npy").codes, np.memmap)
+    assert (ca.Ensemble(tmp_path / "t.npy", columns=["2", "0"]).codes == table[:, [2, 0]]).all()
 
 
 def test_fits_and_predictions_are_those_of_the_table(folder):

@@ -93,6 +93,15 @@ def test_files_join_by_id_and_absent_items_are_missing(tmp_path):
     assert rows(read) == [(0, "x", None, None), (0, None, 5, 6), (1, "x", None, None), (None, "y", None, None)]
 
 
+def test_columns_of_files_of_one_name_have_names_of_their_own(tmp_path):
+    paths = [tmp_path / folder / "labels.csv" for folder in "xy"]
+    for path, text in zip(paths, ("m\n0\n0\n1\n", "m\n0\n1\n1\n")):
+        path.parent.mkdir()
+        path.write_text(text)
+    read = ca.read_ensemble(paths)
+    assert read.names == ["labels:m", "labels:m:2"] and rows(read) == [(0, 0), (0, 1), (1, 1)]
+
+
 def test_files_without_ids_stand_side_by_side(tmp_path):
     np.save(tmp_path / "one.npy", np.array([0, 0, 1]))
     np.save(tmp_path / "two.npy", np.array([[5, 7], [6, 7], [6, 8]]))
@@ -141,6 +150,9 @@ def test_leftovers_in_a_folder_are_not_data(tmp_path):
     (tmp_path / ".spool").mkdir()
     frame.to_parquet(tmp_path / ".spool" / "part-1.parquet")
     assert ca.Ensemble(tmp_path).n_samples == ca.read_ensemble(tmp_path).n_samples == 60
+    frame.rename(columns={"b": "c"}).to_parquet(tmp_path / "part-2.parquet")
+    with pytest.raises(ValueError, match=r"part-2\.parquet has columns \['a', 'c'\].* must have the same columns"):
+        ca.read_ensemble(tmp_path)
 
 
 def test_a_text_table_with_the_name_of_a_workbook_is_noticed(tmp_path):

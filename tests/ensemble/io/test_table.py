@@ -40,6 +40,11 @@ def damaged_page() -> bytes:
     return data[:10] + bytes(120) + data[130:]
 
 
+def name_twice() -> bytes:
+    """Two arrays, the second of which gets the name of the first."""
+    return zipped({"a.npy": npy(np.arange(3)), "b.npy": npy(np.arange(3))}).replace(b"b.npy", b"a.npy")
+
+
 # name -> (file name, bytes or a function that makes them, what the sentence must say)
 KINDS = {
     "blank": ("t.csv", b"\n\n  \n", "blank line"),
@@ -61,11 +66,14 @@ KINDS = {
     "truncated gzip": ("t.csv.gz", gzip.compress(NOISE)[:-200], "damaged gzip"),
     "gzip bomb": ("t.csv.gz", gzip.compress(b"a,b\n" + b"0,1\n" * 10**6), "unpacks to more than"),
     "truncated npy": ("t.npy", npy(np.arange(60).reshape(30, 2))[:-40], "damaged or protected"),
+    "npy with more behind it": ("t.npy", npy(np.arange(60).reshape(30, 2)) + b"more", "has not the size"),
     "npy of objects": ("t.npy", npy(np.array([["a", 1], [None, 2]], dtype=object)), "Python objects"),
     "npy of fractions": ("t.npy", npy(np.array([[0.5, 1.0], [2.0, 3.0]])), "labels, not measurements"),
     "npy of three axes": ("t.npy", npy(np.zeros((2, 2, 2), int)), r"shape \(2, 2, 2\)"),
     "npy that is something else": ("t.npy", b"hello, world", "holds something else"),
     "npz without arrays": ("t.npz", zipped({"readme.txt": b"hi"}), "no array"),
+    "npz with more behind an array": ("t.npz", zipped({"a.npy": npy(np.arange(3)) + b"more"}), "has not the size"),
+    "npz with a name twice": ("t.npz", name_twice, "two arrays of one name"),
     "npz of two tables": ("t.npz", zipped({"a.npy": npy(np.eye(3)), "b.npy": npy(np.eye(3))}), "several tables"),
     "parquet with a damaged page": ("t.parquet", damaged_page, "damaged or protected"),
     "parquet of lists": ("t.parquet", lambda: parquet({"a": [[1], [2]]}), "lists or records"),

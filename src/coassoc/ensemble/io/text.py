@@ -80,7 +80,8 @@ class TextTable(Table):
         self.has_header = _is_header(cells) if options.header is None else options.header
         self.names = [name_of(cell) for cell in cells] if self.has_header else [str(j) for j in range(len(cells))]
         if "" in self.names[1:]:
-            raise ValueError(f"column {self.names.index('', 1) + 1} has no name; name every column in the first row.")
+            what = f"column {self.names.index('', 1) + 1} has no name (a mark at the end of a row begins one more)"
+            raise ValueError(f"{what}; name it in the first row, or remove it.")
         self.start = self.after_first if self.has_header else self.mark  # the byte at which the rows begin
 
     def _first_rows(self) -> tuple[str, str]:
