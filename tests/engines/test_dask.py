@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from coassoc.core.counts import Layout
 from coassoc.core.objectives import fix_table
 from coassoc.engines import Numpy, chunked
 from coassoc.engines.chunked import make_chunk
-from coassoc.engines.cluster import local_cluster, open_client
+from coassoc.engines.cluster import Session, local_cluster, open_client
 from coassoc.engines.contract import missing_in
 from coassoc.engines.dask import DaskRows
 from consensus.test_sampled_items import reduce_early
@@ -239,6 +240,15 @@ def test_more_chunks_than_one_task_adds(client):
     labelling, reference = rows.labelling(3), expected.labelling(3)
     assert rows.assign(labelling, table) == expected.assign(reference, table)
     assert (rows.counts(labelling).alpha == expected.counts(reference).alpha).all()
+
+
+def test_a_cancelled_fit_takes_no_more_tasks(client):
+    """A start in another thread would go on to use the cluster."""
+    session = Session(client)
+    session.cancel()
+    with pytest.raises(CancelledError, match="was cancelled"):
+        session.submit(len, [])
+    assert tasks_left(client) == []
 
 
 def test_a_cancelled_fit_leaves_nothing_behind(client):

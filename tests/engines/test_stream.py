@@ -45,6 +45,7 @@ def test_what_exceeds_the_memory_is_kept_in_files():
         arrays = [labelling.labels, parts[0].codes, parts[0].split(parts[0].labelling(1, 0))[0].codes]
         assert [isinstance(array, np.memmap) for array in arrays] == [in_file] * 3
         assert (parts[0].codes == codes[codes[:, 0] <= 2]).all()
+        assert (rows.scatter(parts) == (codes[:, 0] > 2)).all()  # so many rows are split and put together by threads
         rows.seeding(np.ones(4, np.int64))
         assert not rows.core.has_blocked
         leaves = rows.split(rows.labelling(20, np.arange(n) // 10_000))  # a tree of many leaves opens few files
