@@ -166,6 +166,12 @@ def test_bad_registrations_are_refused(centres):
             registry.register(name, "toys:Toy")
 
 
+def test_variants_are_compared_in_place_of_their_method_and_all_names_are_taken():
+    compared, names = registry.compared_methods(), registry.method_names()
+    assert "eac" not in compared and {"eac", "eac-micro", "eac-enhanced-single", "kmeans"} <= set(names)
+    assert compared["eac-single"][1] == {"linkage": "single"} and set(compared) == set(names) - {"eac"}
+
+
 def test_unknown_methods_are_refused_with_a_hint():
     with pytest.raises(ValueError, match="did you mean 'kmeans'"):
         registry.make_method("kmean")

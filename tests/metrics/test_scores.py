@@ -139,6 +139,11 @@ def test_zero_effort_leaves_itself_out_for_nmi_and_counts_itself_for_density(met
             assert effort == ca.zero_effort(case.table, metric, **settings)
 
 
+def test_zero_effort_is_of_nmi_or_density():
+    with pytest.raises(ValueError, match="metric must be 'nmi' or 'density', got 'ari'"):
+        ca.zero_effort([[0, 1], [1, 0]], "ari")
+
+
 def test_partition_nmi_with_and_without_labels():
     rng = np.random.default_rng(5)
     ens, labels = ca.Ensemble(rng.integers(0, 4, size=(30, 5))), rng.integers(0, 4, size=30)

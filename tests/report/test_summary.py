@@ -62,6 +62,7 @@ def test_coassociation_shows_block_means():
     blocks = block_means(TABLE, TRUTH, 20)
     assert (np.asarray(ax.collections[0].get_array()).reshape(blocks.values.shape) == blocks.values).all()
     assert len(ax.lines) == 2 * 3  # between four clusters
+    assert [len(plot_coassociation(TABLE, np.arange(90) % k).lines) for k in (60, 61)] == [2 * 59, 0]
     lines = plot_coassociation(TABLE, TRUTH, max_blocks=2).lines  # of fewer blocks than clusters
     assert [line.get_ydata()[0] for line in lines[:3]] == np.cumsum(np.bincount(TRUTH))[:3].tolist()
 
@@ -70,9 +71,9 @@ def test_an_outlying_partition_is_marked():
     table = np.hstack([TABLE, np.random.default_rng(0).integers(0, 4, size=(90, 1))])
     outliers = [
         partition_columns(ca.Ensemble(members), TRUTH, ca.metrics.pairwise_nmi(members), "numpy")["outlier"].tolist()
-        for members in (table, TABLE, TABLE[:, :2])
+        for members in (table, TABLE, np.column_stack([TRUTH, TRUTH, table[:, 8]]))
     ]
-    assert outliers == [[False] * 8 + [True], [False] * 8, [False] * 2]
+    assert outliers == [[False] * 8 + [True], [False] * 8, [False] * 3]
 
 
 def test_the_parts_of_a_summary_agree_with_the_library(summary):

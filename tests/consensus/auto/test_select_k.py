@@ -79,6 +79,13 @@ def test_partitions_that_agree_are_told_from_chance_and_k_is_found():
     assert all(len(np.unique(found.labels(k))) == k for k in found.ks.tolist())
 
 
+def test_items_without_a_label_have_none():
+    table = independent(0, n=60)
+    table[::7] = -1
+    found = ca.select_k(ca.Ensemble(table), range(2, 4), random_state=0)
+    assert (found.labels(3)[::7] == -1).all() and set(np.delete(found.labels(3), np.s_[::7])) == {0, 1, 2}
+
+
 def test_two_levels_of_clusters_are_both_named():
     # four members see four groups, seven see that each consists of two
     rng = np.random.default_rng(1)
