@@ -10,6 +10,7 @@ from scipy.io import savemat
 
 import coassoc as ca
 from coassoc.ensemble import StoredEnsemble
+from coassoc.ensemble.io.reading import LabelFile
 from oracle import label_rows as rows
 
 
@@ -114,3 +115,8 @@ def test_cells_and_structures_are_left_alone(tmp_path):
     odd[:] = [[1, "a", [2], 3.5]] * 3
     savemat(tmp_path / "pool.mat", {"members": odd, "E": POOL, "opts": {"k": 3}, "name": "iris"})
     assert ca.read_ensemble(tmp_path / "pool.mat").names[0] == "E_0"
+
+
+def test_a_mapped_array_needs_no_open_file(tmp_path):
+    np.save(tmp_path / "codes.npy", np.zeros((3, 2), np.uint8))
+    assert LabelFile(tmp_path / "codes.npy").table.file.closed

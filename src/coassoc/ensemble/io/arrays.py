@@ -32,6 +32,7 @@ class NpyTable(Table):
             raise DamagedFile(str(error)) from None
         if array.offset + array.nbytes != path.stat().st_size:
             raise DamagedFile(f"an array of shape {array.shape} has not the size of the file: it is truncated")
+        self.close()  # the map stays
         self.array: np.ndarray = _checked(array, path.name)
         self.n_rows, self.names = len(self.array), [str(j) for j in range(self.array.shape[1])]
 
