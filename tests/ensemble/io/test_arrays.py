@@ -28,6 +28,17 @@ def test_npz_holds_a_table_or_named_vectors_beside_ids_and_classes(tmp_path):
             ca.read_ensemble(path)
 
 
+def test_every_clustering_that_was_written_to_an_npz_file_is_read(tmp_path):
+    """In other files, and in archives of others, a column in which hardly any value repeats is left out."""
+    path, columns = tmp_path / "t.npz", {"single": np.arange(60), "three": np.arange(60) % 3}
+    ca.write_ensemble(path, ca.Ensemble.from_partitions(columns))
+    for found in (ca.read_ensemble(path), ca.read_ensemble(path, trusted=True), StoredEnsemble(path)):
+        assert found.names == ["single", "three"]
+    np.savez(path, **columns)
+    with pytest.warns(UserWarning, match="left out 'single'"):
+        assert ca.read_ensemble(path).names == ["three"]
+
+
 def test_text_in_an_npz_file_is_written_and_read_one_column_at_a_time(tmp_path):
     path, labels = tmp_path / "t.npz", np.array([f"{k}{'x' * 60}" for k in range(9)])
     ensemble = ca.Ensemble(labels[np.random.default_rng(0).integers(9, size=(5000, 20))])

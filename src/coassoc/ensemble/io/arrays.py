@@ -87,6 +87,9 @@ class _Columns(Table):
         yield record_batch({name: arrow_array(self.columns[name]) for name in columns}, texts)
 
 
+_WRITTEN = b"clusterings, written by coassoc"  # comment of an archive in which every vector is what its name says
+
+
 class NpzTable(_Columns):
     """An archive of one table, or of one vector per clustering; the vectors ``item_ids`` and ``classes`` are no labels.
 
@@ -111,7 +114,7 @@ class NpzTable(_Columns):
             columns = {name: _checked(array, path.name)[:, 0] for name, array in arrays.items() if array.ndim == 1}
         if not columns:
             raise ValueError(f"neither a table nor vectors of labels, only {list(arrays)}.")
-        self.names, self.columns = list(columns), columns | aside
+        self.names, self.columns, self.guess = list(columns), columns | aside, list(columns) if self.is_ours else None
         self.id_name, self.class_name = (name if name in aside else None for name in ("item_ids", "classes"))
         shapes = {column.shape for column in self.columns.values()}
         if len(shapes) > 1:
@@ -125,6 +128,7 @@ class NpzTable(_Columns):
     def _load(self) -> dict[str, np.ndarray]:
         arrays = {}
         with zipfile.ZipFile(self.opened()) as archive:
+            self.is_ours = archive.comment == _WRITTEN
             names = [name for name in archive.namelist() if name.endswith(".npy")]
             if not names:
                 raise ValueError(f"{self.path.name} holds no array; write it with numpy.savez(path, labels=table).")
@@ -148,6 +152,7 @@ class NpzTable(_Columns):
         if content.classes is not None:
             columns["classes"] = content.classes
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:  # text takes long at 6
+            archive.comment = _WRITTEN
             for name, column in columns.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, _vector(column), allow_pickle=False)

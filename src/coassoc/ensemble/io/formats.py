@@ -103,7 +103,8 @@ class Table:
     id_name: str | None = None  # columns that the format itself defines as ids and classes; not among `names`
     class_name: str | None = None
     guess_ids = True  # whether a column may be taken for ids because of its name
-    guess: list[str] | None = None  # partitions when the user names none: every column when None; [] is an error
+    # partitions when the user names none; None: every column that may be one by its first rows; []: an error
+    guess: list[str] | None = None
     notes: Sequence[str] = ()  # what the user should know, for warnings
     hint = ""  # what may be wrong with the columns, for errors
     array: np.ndarray | None = None  # the whole table where it needs no reading

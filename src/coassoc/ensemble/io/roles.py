@@ -94,8 +94,11 @@ def _chosen(table: Table) -> list[str]:
 
 
 def look(roles: Roles, table: Table, batches: Sequence[Any]) -> Roles:
-    """The same roles without columns that hold no clustering, judged by the first rows, those of `batches`."""
-    if table.options.columns is not None:
+    """The same roles without columns that hold no clustering, judged by the first rows, those of `batches`.
+
+    Nothing is left out of what the user chose, or what the file itself says are clusterings.
+    """
+    if table.options.columns is not None or table.guess:
         return roles
     values: dict[str, list[Any]] = {name: [] for name in roles.partitions}
     left, name = HEAD_ROWS, table.path.name
