@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         n, p, k = int(rng.integers(1, 20_000)), int(rng.integers(1, 12)), int(rng.choice([2, 5, 40, 300]))
         ensemble = ca.Ensemble(rng.integers(-1 if case % 2 else 0, k, size=(n, p)))
         copies, weights = rng.integers(0, 4, size=n) if case % 3 else None, rng.random(ensemble.n_codes)
-        ours = ca.engines.Cuda(stream=case % 4 == 3).load(ensemble, copies)
+        ours = ca.engines.Cuda().load(ensemble, copies)
         theirs = ca.engines.Numpy().load(ensemble, copies)
         assert (ours.overlap() == theirs.overlap()).all()
         assert (ours.weighted_overlap(weights) == theirs.weighted_overlap(weights)).all()

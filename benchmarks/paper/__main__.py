@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from coassoc.cli import Progress, note
-from coassoc.cli.common import add_jobs, positive, seed
+from coassoc.cli.common import add_jobs, positive, whole_number
 from coassoc.report.plain_text import seconds
 
 from ..datasets import DatasetUnavailable
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scaling", choices=SCALINGS, default="paper",
         help="features raw, z-normalised, on [0, 1], or as fits the printed figures: raw, abalone on [0, 1] (default)",
     )  # fmt: skip
-    option("--seed", type=seed, default=0, help="root of all random draws (default: 0)")
+    option("--seed", type=whole_number, default=0, help="root of all random draws (default: 0)")
     add_jobs(parser, "processes")
     option("-o", "--output", default="evaluation", metavar="DIR", help="folder for rows and tables")
     option("--cache", metavar="DIR", help="folder of base ensembles (default: inside the output folder)")
