@@ -104,7 +104,7 @@ def test_a_pool_is_found_by_its_name_and_the_truth_beside_it(tmp_path, save, rea
 
 def test_a_pool_of_another_name_is_the_largest_matrix_of_whole_numbers(tmp_path, save):
     path = tmp_path / "pool.mat"
-    save(path, fea=FEATURES, mine=POOL.astype(float), other=POOL[:, :3].astype(float), gnd=TRUTH)
+    save(path, fea=np.round(9 * FEATURES), mine=POOL.astype(float), other=POOL[:, :3].astype(float), gnd=TRUTH)
     with pytest.warns(UserWarning, match=r"took the matrix 'mine' .*'fea_\*'"):
         assert (ca.read_ensemble(path).codes == ca.Ensemble(POOL).codes).all()
     with pytest.warns(UserWarning, match="took the matrix"):

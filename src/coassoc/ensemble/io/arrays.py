@@ -186,6 +186,7 @@ def _texts(values: Iterable[Any]) -> np.ndarray:
 
 POOL_NAMES = ("members", "e", "basecls", "bps", "ensemble", "partitions", "clusterings", "pool", "labels", "idx")
 CLASS_NAMES = ("gt", "gnd", "truth", "y", "class", "classes", "label", "labels", "target", "ground_truth")
+FEATURE_NAMES = ("x", "fea", "data", "features")  # a matrix of that name is no pool where another one may be
 _NUMBERS = ("double", "single", "logical", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)))
 
 
@@ -207,7 +208,7 @@ class MatTable(_Columns):
         pools = [name for wanted in POOL_NAMES for name in tables if name.lower() == wanted]
         if not pools:
             whole = [name for name, table in tables.items() if (table == np.floor(table)).all()]
-            pools = sorted(whole, key=lambda name: -tables[name].size)
+            pools = sorted(whole, key=lambda name: (name.lower() in FEATURE_NAMES, -tables[name].size))
             if not pools:
                 there, way_out = ", ".join(found) or "other things", "save the clusterings as one, with a row per item"
                 raise ValueError(f"{path.name}: no matrix of whole numbers, only {there}; {way_out}.")
